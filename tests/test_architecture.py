@@ -1,4 +1,4 @@
-"""The layout is the architecture: five layers whose imports point downwards."""
+"""The layout is the architecture: seven layers whose imports point downwards."""
 
 import ast
 import re

@@ -105,7 +105,8 @@ def stop_requested() -> Iterator[threading.Event]:
 
     After Ctrl-C the caller must not continue as if training were finished, so KeyboardInterrupt is raised at the end.
     """
-    stop, received = threading.Event(), set[int]()
+    stop = threading.Event()
+    received: set[int] = set()
     if threading.current_thread() is not threading.main_thread():  # where no signal arrives
         yield stop
         return

@@ -91,7 +91,8 @@ def prune(run: Path, keep: Iterable[Path | None]) -> None:
 
 def load_latest(run: Path) -> Checkpoint:
     """The last checkpoint of a run, every file checked against its checksum. Raises UserError where one is damaged."""
-    folder, files = latest(run), dict[str, bytes]()
+    folder = latest(run)
+    files: dict[str, bytes] = {}
     if folder is None:
         raise UserError(f"there is no checkpoint in {str(run)!r} to resume from: start without --resume")
     for name in (SUMS, CONFIG, MODEL, TENSORS, SCALARS):

@@ -25,7 +25,9 @@ class Feed:
         self, pixels: Any, labels: np.ndarray, device: torch.device, side: int | None = None, compiled: bool = False
     ):
         """compiled: the many small operations of a view are fused into a few kernels."""
-        self.pixels, self.device, self.side = pixels, device, side
+        self.pixels = pixels
+        self.device = device
+        self.side = side
         self.labels = torch.from_numpy(np.asarray(labels, dtype=np.int64)).to(device)
         self.on_device = resident(pixels, device)
         self.weak: Callable[..., Tensor] = torch.compile(apply_weak, dynamic=False) if compiled else apply_weak
@@ -39,7 +41,8 @@ class Feed:
 
         both = plan.first if plan.second is None else np.concatenate([plan.first, plan.second], 1)
         b = plan.first.shape[1]
-        weak, view, lams = on_device(plan.weak), on_device(plan.view), plan.lams.to(self.device)
+        weak, view = on_device(plan.weak), on_device(plan.view)
+        lams = plan.lams.to(self.device)
         index = torch.from_numpy(both).to(self.device)
         partner = self.strong if "op" in plan.view else self.weak
         for t, images in zip(range(start, len(plan)), self.rows(both[start:], index[start:])):
@@ -80,7 +83,8 @@ def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Ten
 
     def read(row: np.ndarray) -> tuple[Tensor, Tensor]:
         distinct, place = np.unique(row, return_inverse=True)
-        chunk, where = torch.from_numpy(np.array(pixels[distinct])), torch.from_numpy(place.reshape(-1))
+        chunk = torch.from_numpy(np.array(pixels[distinct]))
+        where = torch.from_numpy(place.reshape(-1))
         return (chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where)
 
     return ahead(read, wanted, AHEAD, threads=1)

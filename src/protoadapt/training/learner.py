@@ -34,7 +34,8 @@ class Learner(nn.Module):
     ):
         """The heads are those of all objectives of the config's phases; each is an attribute of its own name."""
         super().__init__()
-        self.backbone, self.config = backbone.requires_grad_(not config.frozen), config
+        self.backbone = backbone.requires_grad_(not config.frozen)
+        self.config = config
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
         self.weights: dict[str, float] = {}
@@ -63,7 +64,8 @@ class Learner(nn.Module):
 
     def set_phase(self, weights: dict[str, float], teacher: "Learner | None" = None) -> None:
         """Train these objectives from now on. The teacher is a frozen network; it is not part of this module."""
-        self.weights, self.needs = dict(weights), combined_needs(weights)
+        self.weights = dict(weights)
+        self.needs = combined_needs(weights)
         self.teacher = None if teacher is None else teacher.classify
 
     def normalise(self, images: Tensor) -> Tensor:
@@ -78,9 +80,11 @@ class Learner(nn.Module):
     def forward(self, batch: dict[str, Tensor], draw: dict) -> dict[str, Tensor]:
         needs = self.needs
         weak, labels = batch["weak"], batch["labels"]
-        views, every = [weak], self.config.rotate_every
+        views = [weak]
+        every = self.config.rotate_every
         if needs.rotated and every == 1:  # the upright copies come first, and are the weak views
-            views, labels = [rotations(weak)], labels.repeat(4)
+            views = [rotations(weak)]
+            labels = labels.repeat(4)
         elif needs.rotated:
             # Every n-th picture, not the first ones: the same are chosen however the batch is split over processes.
             views.append(rotations(weak[::every]))
@@ -88,15 +92,16 @@ class Learner(nn.Module):
         if needs.partner:
             views.append(batch["partner"])
 
-        b, r, layer = len(weak), len(labels), draw["layer"]
+        b, r = len(weak), len(labels)
+        layer = draw["layer"]
         noise = generator = None
         if (share := self.config.dropblock) or needs.noise:
             generator = torch.Generator(weak.device).manual_seed(draw["noise"])
             noise = partial(drop_blocks, share=share, generator=generator) if share else None
         hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
         if needs.partner:
-            lam, (first, rotated, second) = draw["lam"], hidden.split([b, r - b, b])
-            hidden = torch.cat([first, rotated, lam * first + (1 - lam) * second])
+            first, rotated, second = hidden.split([b, r - b, b])
+            hidden = torch.cat([first, rotated, draw["lam"] * first + (1 - draw["lam"]) * second])
         maps = self.backbone.maps_from(hidden, layer, noise)
 
         outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config)
@@ -109,7 +114,8 @@ class Learner(nn.Module):
                 conditions = cast(EpisodeHead, self.few_shot_head).film(support, classes)
             outputs.conditioned = film.conditioned(self.backbone, self.normalise(weak), conditions)
         if needs.partner:
-            outputs.partner_labels, outputs.lam = batch["partner_labels"], draw["lam"]
+            outputs.partner_labels = batch["partner_labels"]
+            outputs.lam = draw["lam"]
         if needs.teacher:
             with torch.no_grad():
                 outputs.teacher_logits = self.teacher(weak)  # type: ignore[misc]

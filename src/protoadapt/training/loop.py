@@ -91,20 +91,31 @@ def train(
     Novel classes are never read.
 
     Parameters
-        config       the run: data, objectives, optimiser, seed
-        base, val    `Images`: pixels (N, 3, H, H) uint8, labels (N), class_names, as `load_splits` returns them: base
-                     with the side `store` of the config, val with its `size`; val None: the last network is kept
-        out_dir      folder of the run: checkpoints/, best.json, log.csv, result.json
-        resume       continue from the last checkpoint in out_dir; the config must be the same
-        on_event     called with an `Event` when an epoch starts or ends, after each step, and with notes
-        accelerator, devices, num_nodes
-                     as in lightning-fabric; processes started by torchrun or SLURM are recognised
-        compiled     use torch.compile; None: on a GPU
+    ----------
+    config : TrainConfig
+        The run: data, objectives, optimiser, seed.
+    base, val : Images
+        Pixels (N, 3, H, H) uint8, labels (N), class_names, as `load_splits` returns them: base with the side `store` of
+        the config, val with its `size`. val None: the last network is kept.
+    out_dir : str or Path
+        Folder of the run: checkpoints/, best.json, log.csv, result.json.
+    resume : bool, default False
+        Continue from the last checkpoint in out_dir; the config must be the same.
+    on_event : function of Event, optional
+        Called when an epoch starts or ends, after each step, and with notes.
+    accelerator, devices, num_nodes
+        As in lightning-fabric; processes started by torchrun or SLURM are recognised.
+    compiled : bool, optional
+        Use torch.compile; default: on a GPU.
 
     Returns
-        the content of result.json: "finished", "best", "history", "seconds", "images_per_second", …
+    -------
+    dict
+        The content of result.json: "finished", "best", "history", "seconds", "images_per_second", …
 
-    Example: `train(config, *load_splits(config, None), "runs/glyphs")`.
+    Examples
+    --------
+    >>> train(config, *load_splits(config, None), "runs/glyphs")
     """
     fabric = launch(accelerator, devices, num_nodes)
     run = Run(fabric, config, base, val, Path(out_dir), compiled)
@@ -116,9 +127,15 @@ class Run:
     """The parts of one run on one process, put together once; `go` is the loop."""
 
     def __init__(self, fabric: "Fabric", config: TrainConfig, base: Any, val: Any, out: Path, compiled: bool | None):
-        self.fabric, self.config, self.val, self.out = fabric, config, val, out
-        self.device, self.state = fabric.device, State()
-        self.created, self.start_up, self.total_images = time.perf_counter(), 0.0, 0
+        self.fabric = fabric
+        self.config = config
+        self.val = val
+        self.out = out
+        self.device = fabric.device
+        self.state = State()
+        self.created = time.perf_counter()
+        self.start_up = 0.0
+        self.total_images = 0
         self.on_event: OnEvent | None = None
         cuda = self.device.type == "cuda"
         classes, self.labels = np.unique(np.asarray(base.labels), return_inverse=True)
@@ -136,9 +153,15 @@ class Run:
             raise UserError(
                 f"pictures of {config.size} pixels are too small for {config.backbone}: set a larger size"
             ) from error
-        self.metadata = {
-            **{"backbone": config.backbone, "width": config.width, "dim": self.learner.backbone.dim},
-            **{"mean": mean, "std": std, "size": config.size, "crop": config.crop, "dataset": config.dataset},
+        self.metadata: dict[str, Any] = {
+            "backbone": config.backbone,
+            "width": config.width,
+            "dim": self.learner.backbone.dim,
+            "mean": mean,
+            "std": std,
+            "size": config.size,
+            "crop": config.crop,
+            "dataset": config.dataset,
             "class_names": [str(base.class_names[c]) for c in classes],
         }
         if head := self.learner.few_shot_head:
@@ -146,8 +169,9 @@ class Run:
             self.metadata["head"] = {"name": config.head, **shape}
         taught = {phase.teacher for phase in config.phases if phase.teacher}
         self.teachers = {teacher: load_teacher(teacher, len(classes)).to(self.device) for teacher in taught}
-        for network in (self.learner, *self.teachers.values()) if cuda else ():
-            network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        if cuda:
+            for network in (self.learner, *self.teachers.values()):
+                network.backbone.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         averaged = copy.deepcopy(self.learner).eval().requires_grad_(False)
         self.optimizer = optim.make_optimizer(config, self.learner, fused=cuda)
         self.compiled = cuda if compiled is None else compiled
@@ -187,14 +211,15 @@ class Run:
     def report(self, kind: Any, **details: Any) -> None:
         """Call the user's function with an event, in one process of several."""
         if self.on_event:
-            state = self.state
-            self.on_event(Event(kind, state.epoch, self.config.epochs, state.images, self.total_images, **details))
+            done = self.state.epoch, self.config.epochs, self.state.images, self.total_images
+            self.on_event(Event(kind, *done, **details))
 
     def warm_up(self) -> None:
         """Compile for each phase still to come, by a step that leaves no trace, so that epochs measure training."""
         before = {name: t.clone() for name, t in self.learner.named_buffers()}
         now = self.state.epoch
-        for epoch in (now, *(start for start in self.config.phase_starts if now < start < self.config.epochs)):
+        later = [start for start in self.config.phase_starts if now < start < self.config.epochs]
+        for epoch in [now, *later]:
             self.enter(self.config.phase(epoch))
             batch, draw = next(self.feed.batches(self.plan(epoch)))
             self.fabric.backward(self.model(batch, {**draw, "layer": 0})["loss"])
@@ -219,8 +244,10 @@ class Run:
         rows = phase.needs.rows(plan.first.shape[1], config.rotate_every) * fabric.world_size
         alone_on_cpu = self.device.type == "cpu" and fabric.world_size == 1
         self.report("epoch starts")
-        start, first, before = time.perf_counter(), state.within, state.seconds
-        names, total = list(state.sums), torch.tensor([*state.sums.values()], device=self.device)
+        start = time.perf_counter()
+        first = state.within
+        before = state.seconds
+        total = torch.tensor([*state.sums.values()], device=self.device)
         for batch, draw in self.feed.batches(plan, state.within):
             optim.set_learning_rate(self.optimizer, optim.learning_rate(config, state.epoch + state.within / len(plan)))
             parts = self.model(batch, draw)
@@ -229,15 +256,18 @@ class Run:
             self.stepper.zero_grad(set_to_none=True)
             self.average.update(state.step)
             values = torch.stack([part.detach().float() for part in parts.values()])
-            names, total = list(parts), total + values if names else values
-            state.step, state.within, state.images = state.step + 1, state.within + 1, state.images + rows
+            total = total + values if len(total) else values
+            state.step += 1
+            state.within += 1
+            state.images += rows
             self.report("step")
-            check, last = state.step % CHECK_EVERY == 0, state.within == len(plan)
-            stopped = self.must_stop(stop, check or last)
-            if check or last or stopped or alone_on_cpu:
+            last = state.within == len(plan)
+            check = last or state.step % CHECK_EVERY == 0
+            stopped = self.must_stop(stop, check)
+            if check or stopped or alone_on_cpu:
                 self.require_finite(total)
             if last or stopped:  # reading the sums waits for the device, so that the clock includes its work
-                state.sums = dict(zip(names, total.tolist()))
+                state.sums = dict(zip(parts, total.tolist()))
                 state.seconds = before + time.perf_counter() - start
             if stopped and not last:
                 self.save()
@@ -251,7 +281,9 @@ class Run:
         sums = torch.tensor(list(state.sums.values()), dtype=torch.float64)
         means: Any = fabric.all_reduce(sums / state.within)
         record: dict[str, Any] = {"epoch": state.epoch + 1, "step": state.step, **dict(zip(state.sums, means.tolist()))}
-        state.epoch, state.within, state.sums = state.epoch + 1, 0, {}
+        state.epoch += 1
+        state.within = 0
+        state.sums = {}
         record["accuracy"] *= 100
         record |= {"lr": self.optimizer.param_groups[0]["lr"], "images_per_second": speed, "seconds": state.seconds}
         last = state.epoch == config.epochs
@@ -295,11 +327,12 @@ class Run:
         """Write a checkpoint and remove those that are no longer needed."""
         if self.fabric.is_global_zero:
             own = {f"learner.{name}": t for name, t in self.learner.state_dict().items()}
-            tensors, state = own | optim.optimizer_tensors(self.optimizer), self.state
+            tensors = own | optim.optimizer_tensors(self.optimizer)
             model = self.average.module.state_dict()
-            checkpoint.save(self.out, state.step, self.identity(), model, tensors, {"state": vars(state)})
-            if state.best:
-                write_json(self.out / "best.json", state.best)
+            counters = {"state": vars(self.state)}
+            checkpoint.save(self.out, self.state.step, self.identity(), model, tensors, counters)
+            if self.state.best:
+                write_json(self.out / "best.json", self.state.best)
             checkpoint.prune(self.out, keep=[model_files.best(self.out)])
         self.fabric.barrier()
 
@@ -333,11 +366,17 @@ class Run:
         state = self.state
         result = {
             "schema": "protoadapt-run/1",
-            **{"finished": finished, "run": self.out.name, "best": state.best, "steps": state.step},
-            **{"seconds": state.seconds, "start_up_seconds": self.start_up, "images": state.images},
+            "finished": finished,
+            "run": self.out.name,
+            "best": state.best,
+            "steps": state.step,
+            "seconds": state.seconds,
+            "start_up_seconds": self.start_up,
+            "images": state.images,
             "wall_seconds": time.perf_counter() - self.created,
             "images_per_second": state.images / state.seconds if state.seconds else 0.0,
-            **{"config": self.config.to_dict(), "history": state.history},
+            "config": self.config.to_dict(),
+            "history": state.history,
             "processes": self.fabric.world_size,
             **provenance(self.device),
         }

@@ -1,14 +1,14 @@
 """Training objectives. To add one: write its loss of `Outputs`, and one entry of `OBJECTIVES` at the end.
 
 An objective declares what it needs (`Needs`) and computes one loss from the outputs of the step's forward pass
-(`Outputs`). Learner, config and loop know objectives by the table only.
+(`Outputs`). A need of a new kind is one more field of both, which `Learner.forward` fills in.
 
 Axes: B pictures of the batch, R = B + rotated copies, D feature dimensions, C base classes, E episodes, W classes per
 episode, K support and Q query pictures per class.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -181,9 +181,10 @@ def mixed_cross_entropy(outputs: Outputs) -> Answer:
     Cross-entropy is linear in its target, so two plain ones weighted by λ are the soft-label one. The forward pass
     itself is in `Learner`, which shares it with the other objectives of the step.
     """
-    logits, lam, smoothing = outputs.mixed_logits, cast(Tensor, outputs.lam), outputs.config.label_smoothing
-    one = F.cross_entropy(logits, outputs.labels[: outputs.batch], label_smoothing=smoothing)
-    two = F.cross_entropy(logits, cast(Tensor, outputs.partner_labels), label_smoothing=smoothing)
+    loss = partial(F.cross_entropy, outputs.mixed_logits, label_smoothing=outputs.config.label_smoothing)
+    one = loss(outputs.labels[: outputs.batch])
+    two = loss(cast(Tensor, outputs.partner_labels))
+    lam = cast(Tensor, outputs.lam)
     return lam * one + (1 - lam) * two, outputs.accuracy
 
 
@@ -204,12 +205,13 @@ def prototypical(outputs: Outputs) -> Answer:
 
     Logits are −τ·‖q − p_c‖² of each query q and prototype p_c, the mean of the support rows of class c.
     """
-    shot, temperature = outputs.config.shot, cast(Tensor, outputs.heads["log_temperature"]).exp()
+    shot = outputs.config.shot
+    scale = cast(Tensor, outputs.heads["log_temperature"]).exp()  # τ, by the name that files have for it
     features = outputs.as_episodes(outputs.features)
     prototypes = features[:, :, :shot].mean(2)  # (E, W, D)
     query = features[:, :, shot:].flatten(1, 2)  # (E, W·Q, D)
     distances = (query[:, :, None] - prototypes[:, None]).square().sum(-1)
-    logits = -temperature * distances.unflatten(1, (features.shape[1], -1))  # (E, W, Q, W)
+    logits = -scale * distances.unflatten(1, (features.shape[1], -1))  # (E, W, Q, W)
     own = torch.arange(logits.shape[1], device=logits.device)[:, None]
     loss = F.cross_entropy(logits.flatten(0, 2), own.expand(logits.shape[:3]).flatten())
     return loss, (logits.argmax(-1) == own).float().mean()
@@ -243,16 +245,18 @@ def head_loss(name: str, outputs: Outputs) -> Answer:
         kind = HEADS[name]
         rows = outputs.places if kind.places else outputs.conditioned if kind.conditions else outputs.features
         _, classes, query = parts = outputs.tasks(cast(Tensor, rows))
-        (episodes, queries), way = query.shape[:2], classes.shape[-1]
+        episodes, queries = query.shape[:2]
+        way = classes.shape[-1]
         targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
-        head, smoothing = cast(EpisodeHead, outputs.heads[name]), outputs.config.label_smoothing
-        logits, loss = head.train_step(parts, targets, smoothing, outputs.noise)
+        head = cast(EpisodeHead, outputs.heads[name])
+        logits, loss = head.train_step(parts, targets, outputs.config.label_smoothing, outputs.noise)
         return loss, (logits.argmax(-1) == targets).float().mean()
 
 
 def of_head(name: str) -> Objective:
     """The objective that trains a head of HEADS by its logits."""
-    kind, heads = HEADS[name], {name: partial(make_head, name)}
+    kind = HEADS[name]
+    heads = {name: partial(make_head, name)}
     needs = Needs(heads, episodes=True, places=kind.places, noise=kind.noisy, conditions=kind.conditions)
     return Objective(partial(head_loss, name), needs)
 
@@ -289,6 +293,6 @@ def combined_needs(names: Iterable[str]) -> Needs:
     if len(partners) > 1:
         users = " and ".join(partners.values())
         raise UserError(f"{users} mix the rows with different views: choose one of them per phase")
-    flags = ("rotated", "episodes", "teacher", "places", "noise", "conditions")
+    flags = [each.name for each in fields(Needs) if each.type is bool]
     combined = {flag: any(getattr(need, flag) for need in needs.values()) for flag in flags}
     return Needs(heads_of(needs), partner=next(iter(partners), ""), **combined)

@@ -53,9 +53,10 @@ class Average:
     """
 
     def __init__(self, module: nn.Module, source: nn.Module, decay: float):
-        self.module, self.decay = module, decay
+        self.module = module
+        self.decay = decay
         pairs = list(zip(module.state_dict().values(), source.state_dict().values()))
-        self.mine, self.theirs = zip(*(pair for pair in pairs if pair[0].is_floating_point()))
+        self.mine, self.theirs = zip(*[pair for pair in pairs if pair[0].is_floating_point()])
         self.counters = [pair for pair in pairs if not pair[0].is_floating_point()]
 
     @torch.no_grad()

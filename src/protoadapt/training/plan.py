@@ -96,6 +96,7 @@ def episodes(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) 
 def rows_per_epoch(config: TrainConfig, phase: Phase, n_images: int) -> int:
     """Rows that pass forward and backward in one epoch of a phase."""
     if phase.needs.episodes:
-        steps, pictures = config.episodes // config.episode_batch, config.way * (config.shot + config.query)
-        return steps * phase.needs.rows(config.episode_batch * pictures, config.rotate_every)
+        steps = config.episodes // config.episode_batch
+        pictures = config.episode_batch * config.way * (config.shot + config.query)
+        return steps * phase.needs.rows(pictures, config.rotate_every)
     return n_images // config.batch * phase.needs.rows(config.batch, config.rotate_every)

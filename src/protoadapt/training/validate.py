@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from protoadapt.core.episodes import Protocol
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.heads import as_method
+from protoadapt.core.protocol import Protocol
 from protoadapt.training.learner import Learner
 from protoadapt.vision.embed import embed_batches
 from protoadapt.vision.networks import film
@@ -31,8 +31,8 @@ def protocols(labels: np.ndarray) -> dict[int, Protocol]:
             f"validation needs two classes with {max(SHOTS) + 1} pictures each, but there are {len(classes)} classes, "
             f"the smallest with {counts.min() if len(counts) else 0}: add pictures, or train without validation"
         )
-    way, query = min(5, len(classes)), min(15, int(counts.min()) - max(SHOTS))
-    return {shot: Protocol(way=way, shot=shot, query=query) for shot in SHOTS}
+    query = min(15, int(counts.min()) - max(SHOTS))
+    return {shot: Protocol(way=min(5, len(classes)), shot=shot, query=query) for shot in SHOTS}
 
 
 def validate(
@@ -44,7 +44,9 @@ def validate(
     every place, or the pictures where it conditions its network. metadata: "mean" and "std" of the input · images:
     pixels (N, 3, H, H) uint8 and labels (N) · autocast: the precision in which pictures are embedded, and they alone.
     """
-    pixels, labels, device = images.pixels, np.asarray(images.labels), learner.mean.device
+    pixels = images.pixels
+    labels = np.asarray(images.labels)
+    device = learner.mean.device
 
     def embedded(**options: Any) -> Tensor:
         chunks = ((start, pixels[start : start + CHUNK]) for start in range(0, len(pixels), CHUNK))
@@ -52,7 +54,8 @@ def validate(
             parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
         return torch.cat(parts).to(device)
 
-    scores, name, head = {}, learner.config.head, learner.few_shot_head
+    scores = {}
+    name, head = learner.config.head, learner.few_shot_head
     run = partial(compare, episodes=learner.config.validation_episodes, seed=SEED, device=device)
     features = rows = embedded()
     if name and head and head.places:

@@ -40,21 +40,36 @@ def load_images(
     Reads the pictures of that split and no others.
 
     Parameters
-        name         a key of DATASETS, such as "cub", "glyphs" or "folder"
-        split        "base", "val" or "novel"; "all" for one's own folder
-        data_dir     folder that holds the dataset; None for built-in ones
-        size         side in pixels, 8 to 1024; None: 84, or what the dataset says
-        crop         "none" or, for CUB, "box"
-        resize       how pictures are brought to that size (see `decode`); None: squeezed to a square
-        per_class    use the first so many pictures per class (of glyphs: draw so many); None: all
-        cache_dir    folder of decoded pictures; None: `.protoadapt-cache` in the data folder
-        on_corrupt   a picture that cannot be read is an error that names it ("fatal"), or it is left out and listed in
-                     `skipped` ("skip")
-        on_progress  called with the number of pictures decoded and their total; not called where they are cached
+    ----------
+    name : str
+        A key of DATASETS, such as "cub", "glyphs" or "folder".
+    split : str
+        "base", "val" or "novel"; "all" for one's own folder.
+    data_dir : str or Path, optional
+        Folder that holds the dataset; None for built-in ones.
+    size : int, optional
+        Side in pixels, 8 to 1024; default: 84, or what the dataset says.
+    crop : str, default "none"
+        "none" or, for CUB, "box".
+    resize : Resize, optional
+        How pictures are brought to that size (see `decode`); default: squeezed to a square.
+    per_class : int, optional
+        Use the first so many pictures per class (of glyphs: draw so many); default: all.
+    cache_dir : str or Path, optional
+        Folder of decoded pictures; default: `.protoadapt-cache` in the data folder.
+    on_corrupt : {"fatal", "skip"}
+        A picture that cannot be read is an error that names it, or it is left out and listed in `skipped`.
+    on_progress : function of two int, optional
+        Called with the number of pictures decoded and their total; not called where they are cached.
 
-    Returns `Images`: pixels (N, 3, size, size) uint8, labels (N), class_names, paths.
+    Returns
+    -------
+    Images
+        pixels (N, 3, size, size) uint8, labels (N), class_names, paths.
 
-    Example: `load_images("cub", "novel", "data", crop="box").pixels.shape`.
+    Examples
+    --------
+    >>> load_images("cub", "novel", "data", crop="box").pixels.shape
     """
     name, dataset = find_dataset(name)
     splits = SPLITS | ({"all": "all"} if name == "folder" else {})

@@ -25,13 +25,19 @@ def recipe(name: str, overrides: Iterable[str] = ()) -> TrainConfig:
     """The config of a recipe.
 
     Parameters
-        name       a key of RECIPES
-        overrides  "key=value" settings (see `apply_overrides`); a parameter of the recipe function is set in the same
-                   way: "dataset=cub" also chooses that dataset's crops and length, "teacher=RUN" names an earlier run
+    ----------
+    name : str
+        A key of RECIPES.
+    overrides : iterable of str
+        "key=value" settings (see `apply_overrides`); a parameter of the recipe function is set in the same way:
+        "dataset=cub" also chooses that dataset's crops and length, "teacher=RUN" names an earlier run.
 
-    Example: `recipe("hct_r", ["dataset=folder", "epochs=20"])`.
+    Examples
+    --------
+    >>> recipe("hct_r", ["dataset=folder", "epochs=20"])
     """
-    earlier, texts = earlier_run(name), list(overrides)
+    earlier = earlier_run(name)
+    texts = list(overrides)
     own = inspect.signature(RECIPES[name]).parameters
     arguments = {key: value for key, value in map(split_override, texts) if key in own}
     if earlier and not arguments.get(earlier):

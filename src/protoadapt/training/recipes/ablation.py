@@ -26,15 +26,31 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mini-imagenet": {"weak_crop": "resized", "jitter": 0.3, "epochs": 90, **LARGE_RATE},
     "tiered-imagenet": {"weak_crop": "resized", "jitter": 0.3, "epochs": 20, **LARGE_RATE},
     "cub": {
-        **{"weak_crop": "resized", "jitter": 0.3, "epochs": 160, "batch": 128, "lr": 0.1, "warmup": 2.0},
-        **{"validate_every": 8, "checkpoint_every": 8},
+        "weak_crop": "resized",
+        "jitter": 0.3,
+        "epochs": 160,
+        "batch": 128,
+        "lr": 0.1,
+        "warmup": 2.0,
+        "validate_every": 8,
+        "checkpoint_every": 8,
     },
     # Ink may be lighter or darker than its ground, so no simple feature separates 227 characters, and training stays
     # near chance at first: a warm-up halves that time, and Conv-4 does not leave it in as many steps.
     "glyphs": {
-        **{"size": 32, "weak_crop": "pad", "flip": False, "backbone": "resnet12", "width": 8},
-        **{"epochs": 5, "batch": 64, "lr": 0.2, "warmup": 0.5, "ema": 0.99},
-        **{"validate_every": 1, "validation_episodes": 200, "checkpoint_every": 1},
+        "size": 32,
+        "weak_crop": "pad",
+        "flip": False,
+        "backbone": "resnet12",
+        "width": 8,
+        "epochs": 5,
+        "batch": 64,
+        "lr": 0.2,
+        "warmup": 0.5,
+        "ema": 0.99,
+        "validate_every": 1,
+        "validation_episodes": 200,
+        "checkpoint_every": 1,
     },
     "folder": {"weak_crop": "resized", "epochs": 50, "batch": 128},
 }
@@ -136,7 +152,7 @@ def protonet_recipe(dataset: str = "cifar-fs") -> TrainConfig:
 
 
 ROWS = {row.__name__: row for row in (classifier_baseline, manifold_mixup, hct, s2m2_r, hct_r)}
-"""The rows of the ablation, objective → recipe."""
+"""The rows of the paper's ablation: name, as `paper` takes it, → recipe."""
 
 
 def _after_a_third(weights: dict[str, float], added: str) -> tuple[Phase, ...]:
