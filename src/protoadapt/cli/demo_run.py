@@ -93,7 +93,8 @@ def label_some(novel: Images, out: Path) -> str:
     truth = {}
     for code, name in enumerate(novel.class_names[:CHARACTERS]):
         for i, row in enumerate(np.flatnonzero(novel.labels == code)[: EXAMPLES + OTHERS]):
-            pixels, place = novel.pixels[row].transpose(1, 2, 0), out / "examples" / to_folder(name) / f"{i}.png"
+            pixels = novel.pixels[row].transpose(1, 2, 0)
+            place = out / "examples" / to_folder(name) / f"{i}.png"
             if i >= EXAMPLES:  # neither the name nor the order of these pictures tells their class
                 place = out / "photos" / f"{zlib.crc32(pixels.tobytes()):08x}.png"
                 truth[place.name] = name

@@ -69,7 +69,8 @@ def measure_files(
     if asked.base:
         tables = [with_base(table, asked.base) for table in tables]
     runs = [measure(table, methods, protocol, asked, trained) for table in tables]
-    results, reference = list(chain.from_iterable(runs)), runs[0][0]["label"] if len(runs[0]) > 1 else None
+    results = list(chain.from_iterable(runs))
+    reference = runs[0][0]["label"] if len(runs[0]) > 1 else None
     if asked.json_out:
         write_json(asked.json_out, results[0] if len(results) == 1 else document_of(results, reference=reference))
     print((render if len(files) == 1 else render_runs)(results, reference, asked.form))

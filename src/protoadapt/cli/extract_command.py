@@ -85,7 +85,8 @@ def extract_command(
             say_unread(loaded)
             return loaded
 
-        chosen, base = load(split or "novel"), None
+        chosen = load(split or "novel")
+        base = None
         if not no_base_mean:
             if data_dir is None or search(chosen.name, "base", data_dir, crop) is not None:
                 base = load("base")
@@ -128,7 +129,8 @@ def _extract_manifest(
     if broken and broken == done.pictures and n == 1:  # a script must not go on with no rows
         raise UserError(f"not one picture can be read, see {listing}: repair them and remove their shards from {out}")
     if broken:
-        pictures, have = count(done.pictures, "picture"), "has" if broken == 1 else "have"
+        pictures = count(done.pictures, "picture")
+        have = "has" if broken == 1 else "have"
         say(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}")
     rows = count(done.pictures - broken, "row")
     print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")

@@ -51,7 +51,8 @@ def say_unread(images: "Images") -> None:
     """How many pictures of a dataset were left out because they cannot be read, and the classes that have none left."""
     if not (skipped := images.skipped):
         return
-    are, such_as = "is" if len(skipped) == 1 else "are", for_terminal(skipped[0])
+    are = "is" if len(skipped) == 1 else "are"
+    such_as = for_terminal(skipped[0])
     whole = f"{count(len(images) + len(skipped), 'picture')} of the split {images.split}"
     say(f"{len(skipped):,} of {whole} cannot be read and {are} left out, such as {such_as}")
     folders = {os.path.basename(os.path.dirname(name)) for name in skipped}

@@ -220,8 +220,10 @@ class _Pool:
         picks are any rows; callers take no more than it has.
         """
         lane_class = classes.ravel()
-        sizes, width = self.size[lane_class], int(self.size.max())
-        uniform, step = rng.random((k, len(sizes))), np.arange(k)[:, None]
+        sizes = self.size[lane_class]
+        width = int(self.size.max())
+        uniform = rng.random((k, len(sizes)))
+        step = np.arange(k)[:, None]
         target = np.clip(step + (uniform * (sizes - step)).astype(np.int64), 0, sizes - 1)
         picked = np.empty((len(sizes), k), np.int64)
         at_once = max(1, SHUFFLED // width)
@@ -243,7 +245,8 @@ def _pools(labels: np.ndarray, p: Protocol, seed: int) -> tuple[_Pool, _Pool]:
             f"an episode needs {p.classes} classes (way {p.way} + {p.others} others), the features have "
             f"{len(classes)}: lower --way{' or --distractors' * bool(p.distractors)}, or label more classes"
         )
-    rows, start = np.argsort(labels, kind="stable")[(labels < 0).sum() :], size.cumsum() - size
+    rows = np.argsort(labels, kind="stable")[(labels < 0).sum() :]
+    start = size.cumsum() - size
     cut = size
     if p.kind == "semi":
         # The seed fixes this split once, before any episode, so that no row is support here and unlabelled there.
@@ -338,7 +341,7 @@ def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
         return 0.0
     from scipy.special import betainc
 
-    sizes, alpha = np.unique(labels[labels >= 0], return_counts=True)[1], protocol.alpha
+    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
     most = np.clip((sizes - protocol.shot + 0.5) / protocol.queries, 0, 1)
-    too_few = 1 - betainc(alpha, (protocol.way - 1) * alpha, most)
+    too_few = 1 - betainc(protocol.alpha, (protocol.way - 1) * protocol.alpha, most)
     return min(1.0, protocol.way * float(too_few.sum()) / max(len(sizes), 1))

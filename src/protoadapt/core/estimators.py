@@ -102,7 +102,8 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     @property
     def model(self) -> PrototypeModel:
         """The fitted state as tensors on the estimator's device; answers power-transformed rows."""
-        rule, fitted = self._rule(), (self.center_, self.prototypes_, self.class_bias_)
+        rule = self._rule()
+        fitted = (self.center_, self.prototypes_, self.class_bias_)
         center, prototypes, bias = (torch.from_numpy(part).to(checked_device(self.device)) for part in fitted)
         return PrototypeModel(center, prototypes, bias, rule.similarity, rule.scale, rule.l2)
 

@@ -134,7 +134,8 @@ def compare(
         chunks = draw(row_labels, protocol, seed, episodes, chunk)
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
-        coming, start = ahead(lambda _: next(chunks, None), count(), 1, threads=1), time.perf_counter()
+        coming = ahead(lambda _: next(chunks, None), count(), 1, threads=1)
+        start = time.perf_counter()
         while drawn := next(coming):
             batch = drawn.episodes(rows, protocol.way, **base)
             seconds += time.perf_counter() - start
@@ -171,7 +172,8 @@ def compare(
 
 def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
     """A statistic of the base classes' features, in the rows' type and place."""
-    tensor, dim = as_tensor(value, name).to(rows), rows.shape[1]
+    tensor = as_tensor(value, name).to(rows)
+    dim = rows.shape[1]
     shape = (dim, dim) if name == "base_covariance" else (dim,)
     fits = tensor.shape == shape and bool(torch.isfinite(tensor).all())
     if fits and len(shape) == 2:

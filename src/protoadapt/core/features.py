@@ -93,7 +93,8 @@ def synthetic_features(
     centres = rng.normal(size=(classes, dim))
     labels = np.repeat(np.arange(classes), rows)
     features = np.maximum(0.6 * centres[labels] + spread * rng.normal(size=(len(labels), dim)) + 0.3, 0)
-    table, names = torch.from_numpy(features).float(), torch.from_numpy(labels)
+    table = torch.from_numpy(features).float()
+    names = torch.from_numpy(labels)
     base = base_statistics(table, names) | {"base_mean": torch.full((dim,), float(features.mean()))}
     return Features(table, names, metadata={"dataset": "synthetic clouds"}, **base)
 
@@ -202,7 +203,8 @@ def within_class_covariance(features: Tensor, labels: Tensor) -> Tensor:
     spread: the mean of the classes' covariances, each divided by its Frobenius norm, times the mean of these norms.
     """
     rows = torch.nn.functional.normalize(features.float() - features.float().mean(0), dim=1)
-    total, norms = torch.zeros(rows.shape[1], rows.shape[1], device=rows.device), []
+    total = torch.zeros(rows.shape[1], rows.shape[1], device=rows.device)
+    norms = []
     for c in labels[labels >= 0].unique():
         own = rows[labels == c]
         covariance = torch.cov(own.T, correction=0)

@@ -77,6 +77,7 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
         query = path[-1].prepare(one.query)[0]
     steps = np.stack([model.prototypes[0].numpy() for model in path])
     labels = np.concatenate([one.support_labels[0].numpy(), query_labels])
-    rows, is_support = torch.cat([support, query]).numpy(), np.arange(len(labels)) < len(support)
+    rows = torch.cat([support, query]).numpy()
+    is_support = np.arange(len(labels)) < len(support)
     points = plane_paths(rows, labels, is_support, steps, seed)
     return {"schema": SCHEMA, **points} if points else None

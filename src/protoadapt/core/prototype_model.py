@@ -95,7 +95,8 @@ def about(rows: Array, center: Array, l2: bool) -> tuple[Array, Array]:
 
     A row at the centre becomes zero.
     """
-    xp, centred = library(rows), rows - like(center, rows)
+    xp = library(rows)
+    centred = rows - like(center, rows)
     if not l2:
         return centred, xp.ones_like(centred[..., :1])
     length, floor = (xp.linalg.vector_norm(x, axis=-1, keepdims=True) for x in (centred, rows))
@@ -128,7 +129,8 @@ class PrototypeModel:
 
     def scores(self, u: Array) -> Array:
         """(W, n): the logits of prepared rows u (n, D)."""
-        xp, p = library(u), like(self.prototypes, u)
+        xp = library(u)
+        p = like(self.prototypes, u)
         bias = like(self.bias, u)[..., None]
         if self.similarity == "cosine":
             cosines = unit(p) @ u.mT
@@ -157,7 +159,8 @@ def two_best(scores: Array) -> tuple[Array, Array]:
     xp = library(scores)
     n, way = scores.shape
     rows, classes = (xp.arange(count, device=scores.device) for count in (n, way))
-    best, rest = [], scores
+    best = []
+    rest = scores
     for _ in range(min(2, way)):
         tied = rest >= xp.amax(rest, axis=1, keepdims=True) - slack(rest)
         best.append(xp.argmax(xp.where(tied, 1, 0), axis=1, keepdims=True))

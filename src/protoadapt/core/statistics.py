@@ -33,7 +33,8 @@ def class_half_width(values: np.ndarray, class_episodes: np.ndarray, class_sums:
     if classes < 2 or episodes < 2 or not without.all():
         return None
     means = (values.sum() - class_sums) / without
-    jackknife, own = (classes - 1) * means.var(), values.var(ddof=1) / episodes
+    jackknife = (classes - 1) * means.var()
+    own = values.var(ddof=1) / episodes
     way = class_episodes.sum() / episodes
     k = way * (classes - 1) / (classes - way)
     return float(1.96 * np.sqrt(max(jackknife - (k - 1) * own, own)))
@@ -45,7 +46,8 @@ def holm(p_values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    p, order = np.array(p_values), np.argsort(p_values)
+    p = np.array(p_values)
+    order = np.argsort(p_values)
     p[order] = np.maximum.accumulate(np.minimum(1, p[order] * np.arange(len(p), 0, -1)))
     return p.tolist()
 

@@ -144,7 +144,8 @@ def grouped_bars(
     high = max(value[0] for row in values for value in row if value)
     high = min(100.0, ticks(low, high + 10)[-1])
     room = (1 - MARGIN) / len(groups)  # of a group; the numbers are left of the first
-    rects, width = [], 0.82 * room / len(series)
+    rects = []
+    width = 0.82 * room / len(series)
     for s, row in enumerate(values):
         for g, value in enumerate(row):
             if value is not None:

@@ -62,7 +62,8 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
         _skipped(document["skipped"]),
         _provenance(document),
     ]
-    title, lead = document["title"] or "Labels", labels_summary(document)
+    title = document["title"] or "Labels"
+    lead = labels_summary(document)
     note = CONFIDENCE + (CALIBRATED if document["calibrated"] else UNCALIBRATED) + _threshold(document)
     lines = [tag("p", lead, class_="lead"), tag("p", note, class_="note"), OFFLINE]
     plain = tag("noscript", _plain(records, names))
@@ -144,7 +145,9 @@ def _plain(records: Sequence[Record], names: Sequence[str]) -> Html:
 
 def labels_summary(document: dict[str, Any]) -> str:
     """One sentence on a parsed labels.json, which the report begins with and the terminal ends with."""
-    classes, none, skipped = document["classes"], document.get("no_class") or 0, len(document["skipped"])
+    classes = document["classes"]
+    none = document.get("no_class") or 0
+    skipped = len(document["skipped"])
     labelled, unknown, examples = (sum(one[key] for one in classes) for key in ("found", "unknown", "support"))
     words = f"{count(labelled, 'picture')} labelled" if labelled else "No picture was left to label:"
     words += f" with {count(len(classes), 'class', 'classes')} from " if labelled else " there are only your "

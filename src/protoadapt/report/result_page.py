@@ -60,7 +60,8 @@ def _amounts(group: Sequence[Record]) -> list[int]:
 
 
 def _summary(results: Sequence[Record], runs: Sequence[dict[str, Any]]) -> str:
-    labels, parts = [result["label"] for result in results], []
+    labels = [result["label"] for result in results]
+    parts = []
     if results:
         words = f"{len(labels):,} results of {len({*labels})} methods" if len(labels) > 1 else labels[0]
         parts.append(f"{words}, {sum(result['episodes'] for result in results):,} episodes in total")
@@ -112,13 +113,15 @@ def _table(group: Sequence[Record]) -> Html:
 
 def _by_unlabeled(group: Sequence[Record]) -> Html:
     """A chart over the number of unlabelled pictures, its numbers, and a table of paired differences for each."""
-    amounts, several = _amounts(group), len({tables.run_name(r) for r in group}) > 1
+    amounts = _amounts(group)
+    several = len({tables.run_name(r) for r in group}) > 1
     series: dict[str, dict[int, Record]] = {}
     for r in group:
         name = f"{tables.run_name(r)} + {r['label']}" if several else r["label"]
         series.setdefault(name, {}).setdefault(r["protocol"]["unlabeled"], r)
     values = [[(row[m]["accuracy"], row[m]["ci95"]) if m in row else None for m in amounts] for row in series.values()]
-    p, data = group[0]["protocol"], tables.origin(group[0]["features"])
+    p = group[0]["protocol"]
+    data = tables.origin(group[0]["features"])
     title = f"{p['way']}-way {p['shot']}-shot, {p['query']} queries per class, {group[0]['episodes']:,} episodes"
     title += f", {p['distractors']} distractor classes among the unlabelled" if p["distractors"] else ""
     cells = [[tag("td", f"{v[0]:.2f} ± {v[1]:.2f}" if v else "") for v in row] for row in values]
@@ -133,7 +136,8 @@ def _by_unlabeled(group: Sequence[Record]) -> Html:
 
 
 def _motion(document: dict[str, Any]) -> Html:
-    paths, names = paths_of(document), document.get("class_names")
+    paths = paths_of(document)
+    names = document.get("class_names")
     names = names if isinstance(names, list) and names else [f"class {c}" for c in range(len(paths.steps))]
     return inner(tag("p", document.get("protocol"), class_="note"), motion(paths, [str(name) for name in names]))
 

@@ -37,7 +37,8 @@ def measures(results: Sequence[Record], reference: str | None = None) -> list[di
     They hold the paired difference to the result labelled `reference` only where that is among the results.
     """
     other = next((r for r in results if r["label"] == reference), None)
-    rows, minus = [], f"minus {reference}"
+    rows = []
+    minus = f"minus {reference}"
     for result in results:
         against = other if result is not other else None
         row = {"accuracy": result["accuracy"], "ci95": result["ci95"]}
@@ -59,7 +60,8 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     Columns: method, accuracy, paired difference (where the reference is among the results), half-widths over classes
     (where any result has them), seconds, episodes per second.
     """
-    rows, minus = measures(results, reference), f"minus {reference}"
+    rows = measures(results, reference)
+    minus = f"minus {reference}"
     wide = any(row["classes ci95"] is not None for row in rows)
     table = []
     for result, row in zip(results, rows):
@@ -155,7 +157,8 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
 
     A run is one feature file and one seed, and has every method; see `compare_runs`. The rest is as in `render`.
     """
-    runs, minus = compare_runs(results, reference), f"minus {reference}"
+    runs = compare_runs(results, reference)
+    minus = f"minus {reference}"
     if form == "csv":
         return _csv([{"method": run.pop("label"), **run} for run in runs])
     header = ["method", "accuracy", "spread", *([minus, "p"] if reference else [])]
@@ -166,7 +169,8 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
             p = "" if "p" not in r else f"{r['p_holm']:.3f}" if r["p_holm"] >= 0.001 else "< 0.001"
             row += [_interval(r.get("difference"), r.get("difference_ci95"), "+.2f"), p]
         table.append(row)
-    about, notes = caption(results, runs=runs[0]["runs"]), RUNS_NOTES if reference else RUNS_NOTES[:1]
+    about = caption(results, runs=runs[0]["runs"])
+    notes = RUNS_NOTES if reference else RUNS_NOTES[:1]
     if form == "latex":
         return latex_table([(f"mean of {count(runs[0]['runs'], 'run')}", header, table)], "; ".join([about, *notes]))
     return _captioned(about, header, table, form, notes)
@@ -222,7 +226,8 @@ def latex_table(groups: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str
     \end{tabular}
     \end{table}
     """
-    titles, widths = [_escaped(title) for title, _, _ in groups], [len(header) - 1 for _, header, _ in groups]
+    titles = [_escaped(title) for title, _, _ in groups]
+    widths = [len(header) - 1 for _, header, _ in groups]
     if max(widths) == 1:
         head = [_line(["method", *titles])]
     else:
@@ -236,9 +241,9 @@ def latex_table(groups: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str
         best = max(float(mean.partition(" ")[0]) for _, mean, *_ in rows)
         cells = {}
         for label, *row in rows:
-            (mean, space, half), *others = row[0].partition(" "), *row[1:]
+            mean, space, half = row[0].partition(" ")
             mean = rf"\textbf{{{mean}}}" if float(mean) >= best else mean
-            cells[label] = [f"{mean}{space}{_escaped(half)}", *map(_escaped, others)]
+            cells[label] = [f"{mean}{space}{_escaped(half)}", *map(_escaped, row[1:])]
         for label, line in lines.items():
             line += cells.get(label, [""] * width)
     body = [_line([_escaped(label), *line]) for label, line in lines.items()]

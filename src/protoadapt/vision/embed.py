@@ -131,7 +131,8 @@ def view(images: Tensor, number: int) -> Tensor:
     if number < 2:
         return images.flip(-1) if number else images
     draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
-    n, device = len(images), images.device
+    n = len(images)
+    device = images.device
     draws = {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()}
     return resized(images, draws)
 
@@ -208,7 +209,8 @@ def _decoded(
     def read(place: int) -> tuple[bytes, bytes, np.ndarray | None] | str:
         """The stamp and the content of a file and, where the store lacks it, pixels; or why it cannot be read."""
         try:
-            before, content = stamp(files[place]), read_file(files[place])
+            before = stamp(files[place])
+            content = read_file(files[place])
             digest = hashlib.sha256(content).digest()
             pixels = None if digest in store else decode_bytes(content, metadata["size"], metadata.get("resize"))
             return before, digest, pixels

@@ -56,8 +56,9 @@ class Store:
         self._new: dict[bytes, np.ndarray] = {}
         self._new_stamps: dict[bytes, bytes] = {}
         self._saved = time.monotonic()
-        for piece in sorted(self.folder.glob("*.safetensors")) if self.folder else ():
-            self._enter(piece)
+        if self.folder:
+            for piece in sorted(self.folder.glob("*.safetensors")):
+                self._enter(piece)
 
     def __contains__(self, content: bytes) -> bool:
         return content in self._place or content in self._new
@@ -86,7 +87,9 @@ class Store:
         with written_whole(path) as partial:
             partial.write_bytes(content)
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
-        self._new, self._new_stamps, self._saved = {}, {}, time.monotonic()
+        self._new = {}
+        self._new_stamps = {}
+        self._saved = time.monotonic()
 
     def rows(self, contents: Sequence[bytes]) -> np.ndarray:
         """The features (n, D) float32 of these contents, read piece by piece."""
@@ -99,7 +102,8 @@ class Store:
         answer = np.empty(0, np.float32)
         for piece, pairs in wanted.items():
             with safe_open(piece, framework="numpy") as file:
-                table, checksum = file.get_tensor("features"), file.metadata()["features"]
+                table = file.get_tensor("features")
+                checksum = file.metadata()["features"]
             if _checksum(table) != checksum:
                 piece.unlink(missing_ok=True)
                 raise UserError(

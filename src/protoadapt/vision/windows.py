@@ -47,7 +47,8 @@ def resized(images: Tensor, draws: dict[str, Tensor], side: int | None = None) -
         )
         views = rows[:, None] @ images.float() @ across[:, None].mT
         return (views + 0.5).to(torch.uint8)
-    y, x = 2 * (top + (i + 0.5) / side * height) - 1, 2 * (left + (j + 0.5) / side * width) - 1
+    y = 2 * (top + (i + 0.5) / side * height) - 1
+    x = 2 * (left + (j + 0.5) / side * width) - 1
     grid = torch.stack(torch.broadcast_tensors(x[:, None, :], y[:, :, None]), -1)
     views = F.grid_sample(images.float(), grid, mode="bilinear", padding_mode="border", align_corners=False)
     return (views + 0.5).to(torch.uint8)

@@ -66,7 +66,8 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
     counts = dict(sorted(Counter(picture.label for picture in pictures if picture.name not in gone).items()))
     classes = class_list(name, split) if source.classes else []  # pickles may name classes in words
     expected = registry.expected_counts(name, split)
-    total, found = sum(expected.values()) or dataset.images.get(split), sum(counts.values())
+    total = sum(expected.values()) or dataset.images.get(split)
+    found = sum(counts.values())
     differences = {
         "missing classes": [label for label in classes if label not in counts],
         "classes with a different number of pictures": [
@@ -77,7 +78,8 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
     faults = [f"{words}: {_some(names)}" for words, names in differences.items() if names]
     if not faults and total and found != total:
         faults = [f"{total:,} pictures are expected, but there are {found:,}"]
-    of_classes, of_total = f" of {len(classes)}" if classes else "", f" of {total:,}" if total else ""
+    of_classes = f" of {len(classes)}" if classes else ""
+    of_total = f" of {total:,}" if total else ""
     return f"{len(counts)}{of_classes} classes, {found:,}{of_total} pictures in {source.root}", faults
 
 

@@ -109,7 +109,8 @@ def source_of_files(
     """A source whose fingerprint consists of names, sizes, times and the text of the lists that name them."""
 
     def read() -> list[Picture]:
-        base, box = str(root), boxes or {}
+        base = str(root)
+        box = boxes or {}
         return [Picture(name, label, f"{base}/{name}", box.get(name)) for name, label in files]
 
     listing = sorted(f"{name}\t{label}\t{_state(root, name)}" for name, label in files)
@@ -173,7 +174,8 @@ def cub(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | 
     files = class_files(root, classes)
     if crop == "none" or not files:
         return class_folders(root, split, classes, crop)
-    known, keys = _boxes(root), {name: "/".join(name.split("/")[-2:]) for name, _ in files}
+    known = _boxes(root)
+    keys = {name: "/".join(name.split("/")[-2:]) for name, _ in files}
     if missing := [key for key in keys.values() if key not in known]:
         raise UserError(f"the list of boxes in {root} has none for {missing[0]}: download it again, or {WHOLE}")
     boxes = {name: known[key] for name, key in keys.items()}
@@ -193,7 +195,8 @@ def _boxes(root: Path) -> dict[str, Box]:
             f"which are in CUB_200_2011.tgz from {CUB_HOME}, or boxes.csv with the columns "
             f"image,width,height,x,y,box_width,box_height, or {WHOLE}"
         )
-    lines, columns = _numbered(boxes), ("image", "x", "y", "box_width", "box_height")
+    lines = _numbered(boxes)
+    columns = ("image", "x", "y", "box_width", "box_height")
     rows = ([name, *lines[number].split()] for number, name in _numbered(images).items() if number in lines)
     return dict(_box(boxes, dict(zip(columns, row))) for row in rows)
 
@@ -224,7 +227,8 @@ def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSour
     path = root / f"{MINI_SPLITS[split]}.csv"
     if not path.is_file() or not (root / "images").is_dir():
         return None
-    wanted, rows = set(classes), [row[:2] for row in _read_csv(path) if len(row) >= 2]
+    wanted = set(classes)
+    rows = [row[:2] for row in _read_csv(path) if len(row) >= 2]
     files = [(f"images/{name}", label) for name, label in rows if label in wanted]
     for name, _ in files:
         if os.path.isabs(name[7:]) or ".." in name.replace("\\", "/").split("/"):

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -146,7 +147,8 @@ def class_list(name: str, split: str) -> list[str]:
 
 def expected_counts(name: str, split: str) -> dict[str, int]:
     """Class → number of pictures according to the publication; empty where it does not say."""
-    classes, each = class_list(name, split), DATASETS[name].per_class
+    classes = class_list(name, split)
+    each = DATASETS[name].per_class
     counts = _lists().get(f"{name}-counts", {}).get(split, [each] * len(classes) if each else [])
     return dict(zip(classes, counts))
 
@@ -173,10 +175,11 @@ def data_folder(name: str, data_dir: str | Path | None) -> Path:
 
 def search(name: str, split: str, data_dir: str | Path | None, crop: str) -> SplitSource | None:
     """The pictures of a split in the data folder or a usual folder inside it; None where there are none."""
-    dataset, classes, home = DATASETS[name], class_list(name, split), data_folder(name, data_dir)
-    for root in (home, *(home / folder for folder in dataset.folders)):
-        for layout in dataset.layouts.values() if root.is_dir() else ():
-            source = layout(root, split, classes, crop)
-            if source is not None:
-                return source
+    dataset = DATASETS[name]
+    classes = class_list(name, split)
+    home = data_folder(name, data_dir)
+    roots = [home, *(home / folder for folder in dataset.folders)]
+    for root, layout in product(filter(Path.is_dir, roots), dataset.layouts.values()):
+        if source := layout(root, split, classes, crop):
+            return source
     return None

@@ -70,10 +70,10 @@ def of_card(name: str | Path, weights: str, dataset: str | None) -> dict[str, An
     """What the card of a model says of weights: `trained_on` in words (without a card, the name of the dataset), and
     their `calibration`, or None. `labeling.familiarity` checks that where it is used."""
     card = read_card(card_file(name)) or {}
-    words, own = card.get("trained_on"), card.get("weights") == weights
+    words = card.get("trained_on")
     return {
         "trained_on": words if isinstance(words, str) else dataset,
-        "calibration": card.get("calibration") if own else None,
+        "calibration": card.get("calibration") if card.get("weights") == weights else None,
     }
 
 

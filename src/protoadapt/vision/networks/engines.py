@@ -109,7 +109,8 @@ def graph_of(stages: Iterable[nn.Module], metadata: Mapping[str, Any]) -> bytes:
     """
     from onnx import TensorProto, helper
 
-    writer, name_of = Writer(), dict[fx.Node, str]()
+    writer = Writer()
+    name_of: dict[fx.Node, str] = {}
     root = nn.Sequential(*stages).eval()
     end = "x"
     for node in _Tracer().trace(root).nodes:

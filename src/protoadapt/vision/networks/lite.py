@@ -78,7 +78,8 @@ class LiteBlock(nn.Module):
 def network(name: str) -> Staged:
     """Build a network of LITE: normalised pixels (B, 3, H, W), as many as in its training, to features (B, 1280)."""
     width, depth = LITE[name][:2]
-    stages, inputs = [], STEM
+    stages = []
+    inputs = STEM
     for place, (expansion, kernel, stride, channels, blocks) in enumerate(STAGES):
         outputs = _by_eight(channels * width)
         more = blocks if place in (0, len(STAGES) - 1) else ceil(blocks * depth)

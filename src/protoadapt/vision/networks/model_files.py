@@ -41,9 +41,11 @@ def best(run: Path) -> Path | None:
 
 def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """The weights and the metadata of a run folder, a checkpoint folder or a model file."""
-    path = Path(path)
-    folder = best(path) or latest(path) if path.is_dir() and not (path / MODEL).is_file() else path
-    file = path if folder is None else folder / MODEL if folder.is_dir() else folder
+    file = Path(path)
+    if file.is_dir() and not (file / MODEL).is_file():
+        file = best(file) or latest(file) or file
+    if (file / MODEL).is_file():
+        file = file / MODEL
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
     try:

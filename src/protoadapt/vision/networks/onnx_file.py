@@ -40,7 +40,8 @@ class OnnxFeatures(nn.Module):
 
 def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     """Load the network of an ONNX file and its metadata. Raises UserError where it cannot embed pictures."""
-    session, name = open_onnx(path), repr(path.name)
+    session = open_onnx(path)
+    name = repr(path.name)
     stored = stored_metadata(session)
     if "classes" in stored:
         raise UserError(f"{name} is a classifier, not an embedding network: export it without --classifier")

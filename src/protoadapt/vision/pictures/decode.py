@@ -147,7 +147,8 @@ def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | Non
 
 
 def _resized_and_cut(image: Image.Image, size: int, resize: Resize) -> Image.Image:
-    target, shorter = floor(size / resize.crop_pct), min(image.size)
+    target = floor(size / resize.crop_pct)
+    shorter = min(image.size)
     squash = resize.mode == "squash"
     sides = [target if squash or side == shorter else int(target * side / shorter) for side in image.size]
     image = image.resize((sides[0], sides[1]), Image.Resampling[resize.interpolation.upper()])

@@ -121,9 +121,10 @@ def write_pixels(
         if fixed and (none := [label for label in classes if label not in left]):
             example = next(bad[row] for row in sorted(bad) if pictures[row].label == none[0])
             raise UserError(f"no picture of the class {none[0]!r} can be read, such as {example}: download it again")
-        for start in range(0, len(kept) if bad else 0, CHUNK):  # over the skipped: rows only move forward
-            rows = kept[start : start + CHUNK]
-            pixels[start : start + len(rows)] = pixels[rows]
+        if bad:
+            for start in range(0, len(kept), CHUNK):  # over the skipped: rows only move forward
+                rows = kept[start : start + CHUNK]
+                pixels[start : start + len(rows)] = pixels[rows]
         pixels.flush()
         os.truncate(partial, len(kept) * 3 * size * size)
     classes = [label for label in classes if label in left]

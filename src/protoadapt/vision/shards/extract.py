@@ -71,7 +71,8 @@ def extract_parts(
     pictures = {
         number: manifest.shards[number].pictures for number in range(len(manifest.shards))[share[0] :: share[1]]
     }
-    done, missing = Done(sum(pictures.values())), []
+    done = Done(sum(pictures.values()))
+    missing = []
     for number in pictures:
         if _is_made(job, number, done.damaged):
             done.kept += 1
@@ -79,7 +80,9 @@ def extract_parts(
         else:
             missing.append(number)
         on_progress(done)
-    for number in ENGINES[engine](job, missing, workers) if missing else ():
+    if not missing:
+        return done
+    for number in ENGINES[engine](job, missing, workers):
         done.made += 1
         done.made_pictures += pictures[number]
         on_progress(done)
@@ -88,13 +91,15 @@ def extract_parts(
 
 def _claim(job: Job) -> None:
     """Writes the index of a new folder. Raises UserError where the folder holds features made in another way."""
-    made_so, manifest = job.made_so, job.manifest
+    manifest = job.manifest
     if not (job.out / INDEX).exists():
         keys = ("model", "weights", "backbone", "size", "mean", "std", "dataset")
         about = {"model": {key: job.metadata.get(key) for key in keys}, "root": str(manifest.root)}
-        parts.write_index(job.out, {**made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)})
+        parts.write_index(
+            job.out, {**job.made_so, **about, "pictures": manifest.pictures, "parts": len(manifest.shards)}
+        )
     before = parts.read_index(job.out)
-    for key, value in made_so.items():
+    for key, value in job.made_so.items():
         if before[key] != value:
             raise UserError(
                 f"{str(job.out)!r} holds features with {key} {before[key]}, not {value}: use another --out, or the "

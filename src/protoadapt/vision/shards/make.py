@@ -94,7 +94,8 @@ def make_locally(job: Job, numbers: Sequence[int], workers: int | None) -> Itera
     On a CPU each worker, a thread, decodes a batch and embeds it. For a GPU workers, processes, decode only, and it has
     one stream of batches through all shards: so it never waits.
     """
-    workers, places = workers or cores(), job.places(*numbers)
+    workers = workers or cores()
+    places = job.places(*numbers)
 
     def alone(place: tuple[int, int]) -> Batch:
         torch.set_num_threads(1)  # every thread has a number of its own
@@ -136,7 +137,8 @@ def _by_processes(job: Job, places: Sequence[tuple[int, int]], workers: int) -> 
 
 def decode_batch(root: Path, entries: Sequence[Entry], metadata: Mapping[str, Any]) -> Batch:
     """Reads and decodes at most BATCH pictures for a network."""
-    size, errors = metadata["size"], {}
+    size = metadata["size"]
+    errors = {}
     pixels = np.zeros((BATCH, 3, size, size), np.uint8)
     for row, entry in enumerate(entries):
         try:

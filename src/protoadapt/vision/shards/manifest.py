@@ -74,7 +74,9 @@ def write_manifest(
 ) -> Manifest:
     """Write a manifest of what `find` returns, completely or not at all, with one shard in memory at a time."""
     whole_number("--shard-size", shard_size, 1, LARGEST_SHARD)
-    entries, shards, done, there = iter(entries), [], 0, 0
+    entries = iter(entries)
+    shards: list[Shard] = []
+    done = there = 0
     with written_whole(path) as partial, open(partial, "wb") as file:
         file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
         while part := list(itertools.islice(entries, shard_size)):

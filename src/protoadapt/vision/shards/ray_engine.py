@@ -51,7 +51,9 @@ class _Maker:
     def __init__(self, job: Job, threads: int):
         if job.device == "cpu":
             torch.set_num_threads(1)
-        self.job, self.threads, self.network = job, threads, job.network()
+        self.job = job
+        self.threads = threads
+        self.network = job.network()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         number = int(row["number"])
