@@ -5,6 +5,7 @@ import json
 import os
 import re
 from io import BytesIO
+from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
@@ -201,6 +202,20 @@ def test_downloads(client, filled, tmp_path, board):
     assert "attachment" in report.headers["content-disposition"]
     (tmp_path / "c.safetensors").write_bytes(client.get(f"{filled}/classifier.safetensors").content)
     assert load_classifier(tmp_path / "c.safetensors").classes == ["blue", "red"]
+
+
+@pytest.mark.parametrize("damage", [lambda file: file.write_bytes(file.read_bytes()[:-1]), Path.unlink])
+def test_a_damaged_copy_is_not_shown_and_made_again_when_its_picture_is_dropped_again(
+    client, board, filled, add, tmp_path, damage
+):
+    for file in (tmp_path / board.rsplit("/", 1)[-1] / "pictures").iterdir():
+        damage(file)
+    answer = client.get(f"{filled}/small/0")
+    assert (answer.status_code, answer.headers["cache-control"]) == (404, "no-store")
+    assert client.get(f"{filled}/report.html").text.count("data:image/webp;base64,") == 0
+    add({"red/0.png": ("red", 0)})
+    assert client.get(f"{filled}/small/0").content[:4] == b"RIFF"
+    assert client.get(f"{filled}/report.html").text.count("data:image/webp;base64,") == 1
 
 
 def test_exports_are_zip_files_to_unpack_beside_the_pictures(client, filled):

@@ -1,9 +1,11 @@
 """A session: every step can be undone, and what was answered survives a killed server."""
 
+import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -169,6 +171,26 @@ def test_a_kept_board_leaves_the_memory_only(tmp_path):
     assert again is not session
     assert same(again, session)
     assert [(one["id"], one["pictures"], one["title"]) for one in boards.kept()] == [(session.id, 1, "birds é")]
+
+
+@pytest.mark.parametrize("make", [Path.mkdir, os.mkfifo])
+def test_an_odd_folder_is_listed_and_takes_nothing_down(tmp_path, make):
+    boards = Boards(tmp_path, WEIGHTS, 100, keep=True)
+    session, odd, broken = (boards.new() for _ in range(3))
+    for one in (session, odd, broken):
+        one.keep("0" * 64, [b"large", b"small"])
+    (odd.folder / LOG).unlink()
+    make(odd.folder / LOG)
+    add(broken, cloud())
+    (broken.folder / "features" / "000000.safetensors").unlink()
+    make(broken.folder / "features" / "000000.safetensors")
+    again = Boards(tmp_path, WEIGHTS, 100, keep=True)
+    said = {one["id"]: one["reason"] for one in again.kept()}
+    assert said == {session.id: "", odd.id: f"{LOG} is no ordinary file", broken.id: ""}
+    assert again.get(odd.id) is None
+    with pytest.raises(UserError, match="no ordinary file"):
+        again.get(broken.id)
+    assert again.get(session.id).id == session.id
 
 
 @pytest.mark.parametrize("name", ["..", "../../etc/passwd", "", "x" * 15, "a" * 17, "é" * 16, "................"])

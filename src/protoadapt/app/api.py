@@ -122,10 +122,8 @@ def board_routes(service: Service) -> APIRouter:
     def copy(here: Here, size: str, place: int) -> Response:
         if size not in SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
-        try:
-            content = here.copy(here.board.pictures[place].key, SIDES[size]).read_bytes()
-        except FileNotFoundError:
-            raise HTTPException(404) from None
+        if (content := here.copy(here.board.pictures[place].key, SIDES[size])) is None:
+            raise HTTPException(404, "The copy of this picture is damaged: drop the picture again.")
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
         return Response(content, media_type="image/webp", headers=headers)
 

@@ -50,8 +50,11 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> str:
     result = name_board(board, metadata, paths=True).result  # type: ignore[union-attr]
     result["title"] = title_of(session.folder) or result["title"]
     side = side_for(len(board.present)) or THUMB
-    files = [session.copy(board.pictures[place].key, LARGE) for place in board.present]
-    copies = ahead(lambda file: shrunk(file.read_bytes(), side, largest=LARGEST_FOR[side])[0], files, 64)
-    for record, small in zip(result["pictures"], copies):
-        record["thumb"] = data_url(small)
+
+    def thumb(place: int) -> str | None:
+        content = session.copy(board.pictures[place].key, LARGE)
+        return content and data_url(shrunk(content, side, largest=LARGEST_FOR[side])[0])
+
+    for record, small in zip(result["pictures"], ahead(thumb, board.present, 64)):
+        record["thumb"] = small
     return labels_page(result)

@@ -47,7 +47,7 @@ class Limits(NamedTuple):
 
 
 class Read(NamedTuple):
-    """What became of an upload: its content (sha256) and, where it is new, pixels and copies; or an error."""
+    """What became of an upload: its content (sha256), pixels where it is new, and copies; or an error."""
 
     key: str = ""
     pixels: np.ndarray | None = None
@@ -72,10 +72,8 @@ def read_upload(
     if len(upload.content) > limits.bytes:
         return Read(error=f"{len(upload.content) / (1 << 20):,.0f} MB; the limit is {limits.bytes >> 20} MB")
     key = hashlib.sha256(upload.content).hexdigest()
-    if key in known:
-        return Read(key)
     try:
-        pixels = decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
+        pixels = None if key in known else decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
         return Read(key, pixels, shrunk(upload.content, *sides) if sides else ())
     except Exception as error:  # a broken file may fail in any way
         return Read(error=reason(error, upload.name))
@@ -92,8 +90,8 @@ def read_uploads(
 ) -> tuple[list[BoardPicture], list[str | None], list[Skipped]]:
     """Reads, checks and embeds files.
 
-    known: contents (sha256) that are on the board, which are not computed again. room: how many new pictures fit.
-    keep: called with the content of a new picture and its copies for the page, LARGE and SMALL, in WebP. Returns the
+    known: contents (sha256) that are on the board, of which no features are computed. room: how many new pictures fit.
+    keep: called with the content of a picture and its copies for the page, LARGE and SMALL, in WebP. Returns the
     new pictures, the content of each file, None where it is left out, and the files left out.
     """
     read = partial(read_upload, metadata=metadata, limits=limits, known=known, sides=(LARGE, SMALL))
@@ -107,6 +105,8 @@ def read_uploads(
         elif is_new:
             fresh[one.key] = upload.name, one.pixels  # type: ignore[assignment]
             keep(one.key, one.copies)
+        elif one.key in known:
+            keep(one.key, one.copies)  # those that it has may be damaged
         contents.append(one.key if one.key in known or one.key in fresh else None)
     pixels, size = [pixels for _, pixels in fresh.values()], batch_size(network)
     batches = ((start, np.stack(pixels[start : start + size])) for start in range(0, len(pixels), size))

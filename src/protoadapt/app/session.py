@@ -163,16 +163,21 @@ class Session:
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
         for side, copy in zip((LARGE, SMALL), copies):
-            with written_whole(self.copy(key, side)) as partial:
+            with written_whole(self._copy(key, side)) as partial:
                 partial.write_bytes(copy)
 
     def _features(self) -> Path:
         """The file of the features of the next pictures, named by their place on the board."""
         return self.folder / "features" / f"{len(self.board.pictures):06d}.safetensors"
 
-    def copy(self, key: str, side: int) -> Path:
-        """The file of a copy of a picture."""
+    def _copy(self, key: str, side: int) -> Path:
         return self.folder / "pictures" / f"{key}-{side}.webp"
+
+    def copy(self, key: str, side: int) -> bytes | None:
+        """A copy of a picture; None where it is not there whole, until the picture is dropped again."""
+        file = self._copy(key, side)
+        content = file.read_bytes() if file.is_file() else b""
+        return content if content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content) else None
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""
@@ -235,6 +240,8 @@ class Session:
         """The pictures of a line, with features that can be compared with those before."""
         if not all(KEY.fullmatch(key) for _, key in line["add"]):
             raise ValueError("it names files that are not its own")
+        if not self._features().is_file():  # a pipe, for which reading would wait
+            raise ValueError(f"{self._features().name} is no ordinary file")
         with safe_open(self._features(), "np") as tensors:
             rows = tensors.get_tensor("features")
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
@@ -313,13 +320,21 @@ class Boards:
             return session
 
     def kept(self) -> list[dict[str, Any]]:
-        """The sessions on the disk that have pictures, the last used first; none of them is opened."""
+        """The sessions on the disk that have pictures, the last used first; none of them is opened.
+
+        `reason` says why one cannot be, and is empty elsewhere.
+        """
         found = []
         for log in self.home.glob(f"*/{LOG}") if self.keep else ():
-            pictures = sum(1 for _ in (log.parent / "pictures").glob(f"*-{LARGE}.webp"))
-            if pictures and ID.fullmatch(log.parent.name):
-                known = {"id": log.parent.name, "used": log.stat().st_mtime, "pictures": pictures}
-                found.append(known | {"title": title_of(log.parent)})
+            known = {"id": log.parent.name, "used": 0.0, "pictures": 0, "title": "", "reason": ""}
+            try:
+                known |= {"used": log.stat().st_mtime, "title": title_of(log.parent)}
+                known["pictures"] = sum(1 for _ in (log.parent / "pictures").glob(f"*-{LARGE}.webp"))
+                known["reason"] = "" if log.is_file() else f"{LOG} is no ordinary file"
+            except OSError as error:
+                known["reason"] = error.strerror
+            if ID.fullmatch(log.parent.name) and (known["pictures"] or known["reason"]):
+                found.append(known)
         return sorted(found, key=lambda one: -one["used"])
 
     def left(self) -> int:

@@ -35,7 +35,7 @@ function picker(words, name, attributes, use) {
 
 function startPanel(known, add) {
   const accept = [...known.suffixes, ".csv"].join(",");
-  const kept = known.kept.map(({ id, title, pictures, used }) => el("li", {}, el("a", { href: `#board=${id}` },
+  const kept = known.kept.map(({ id, title, pictures, used, reason }) => el("li", {}, reason ? `The board ${id} cannot be opened (${reason}): move its folder away.` : el("a", { href: `#board=${id}` },
     title && el("bdi", {}, title), `${title ? ": " : ""}${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
   return el("section", { class: "start", "aria-label": "Add pictures" },
     el("h2", {}, "Drop a folder of pictures here"),
