@@ -177,7 +177,9 @@ class Session:
         """A copy of a picture; None where it is not there whole, until the picture is dropped again."""
         file = self._copy(key, side)
         content = file.read_bytes() if file.is_file() else b""
-        return content if content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content) else None
+        return (
+            content if content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content) else None
+        )
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""
