@@ -53,7 +53,7 @@ def _report(session: Session, metadata: Mapping[str, Any]) -> str:
 
     def thumb(place: int) -> str | None:
         content = session.copy(board.pictures[place].key, LARGE)
-        return content and data_url(shrunk(content, side, largest=LARGEST_FOR[side])[0])
+        return data_url(shrunk(content, side, largest=LARGEST_FOR[side])[0]) if content else None
 
     for record, small in zip(result["pictures"], ahead(thumb, board.present, 64)):
         record["thumb"] = small
