@@ -182,6 +182,7 @@ def test_another_missing_module_is_no_extra():
         RuntimeError("[enforce fail at alloc_cpu.cpp:1] DefaultCPUAllocator: can't allocate memory: you tried …"),
         ImportError("lib.so: failed to map segment from shared object"),
         RuntimeError("can't start new thread"),
+        RuntimeError("could not create a primitive"),
         OSError(24, "Too many open files"),
     ],
 )

@@ -1,8 +1,10 @@
 """Stop and resume equals not stopping, bitwise on the CPU, however the run was stopped."""
 
 import errno
+import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import traceback
@@ -13,7 +15,7 @@ import torch
 from helpers import toy
 
 from protoadapt.core.errors import UserError
-from protoadapt.training import Phase, checkpoint, train
+from protoadapt.training import Phase, checkpoint, stored_config, train
 from protoadapt.training.optim import Average
 
 
@@ -168,6 +170,35 @@ def test_a_damaged_checkpoint_is_an_error_that_names_it(tmp_path, name):
         file.unlink() if content is None else file.write_bytes(content)
         with pytest.raises(UserError, match=r"is missing, truncated or damaged.*: remove the folder 'step-00000003'"):
             run(tmp_path, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("config.json", b"[" * 100_000),
+        ("config.json", b"[]"),
+        ("config.json", b'{"train": {"epochs": 1}}'),
+        ("config.json", b'{"train": {"phases": [], "no": 1}}'),
+        ("model.safetensors", b"{}"),
+        ("state.json", b"{}"),
+        ("state.json", b'{"state": {"step": "x", "epoch": 0, "within": 0, "images": 0}}'),
+        ("state.json", b'{"state": {"step": 1, "epoch": 0, "within": 0, "images": 0, "other": 1}}'),
+    ],
+)
+def test_a_checkpoint_of_right_sums_that_training_never_wrote_is_one_sentence(tmp_path, name, content):
+    run(tmp_path / "run", epochs=1, phases=(Phase(1.0),))
+    folder = checkpoint.latest(tmp_path / "run")
+    sums = (folder / "SHA256SUMS").read_text()
+    (folder / "SHA256SUMS").write_text(sums.replace(sha256((folder / name).read_bytes()), sha256(content)))
+    (folder / name).write_bytes(content)
+    begun = {"resume": True, "epochs": 1, "phases": (Phase(1.0),)}
+    with pytest.raises(UserError) as told:
+        run(tmp_path / "run", **begun, seed=stored_config(tmp_path / "run").seed)
+    assert re.fullmatch("[^\n]+: (it must be|remove this folder) [^\n]+", str(told.value))
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def test_a_changed_config_or_dataset_is_an_error_that_names_it(tmp_path):

@@ -87,7 +87,7 @@ def _absent(error: Exception, verb: list[str]) -> str:
 
 
 LACK = {
-    r"allocat|MemoryError|failed to map segment|start new thread": (
+    r"allocat|MemoryError|failed to map segment|start new thread|could not create a primitive(?! desc)": (
         "there is not enough memory: close other programs, or give fewer or smaller files at a time"
     ),
     "too many open files": "hardly any file descriptor is left: raise the limit (ulimit -n 1024)",

@@ -1,5 +1,6 @@
 """Threads: how many cores there are, and work done ahead."""
 
+import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -9,6 +10,8 @@ from typing import TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
+STACK = 16 << 20
+"""Bytes that a thread may take before it computes anything: twice the usual stack."""
 
 
 def cores() -> int:
@@ -16,11 +19,23 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def thread_pool(threads: int) -> ThreadPoolExecutor:
+    """A pool of so many threads. Raises MemoryError where there is no room for them.
+
+    Python waits forever for a thread that dies for lack of memory while it starts, so the room is asked for first.
+    """
+    try:
+        mmap.mmap(-1, threads * STACK).close()
+    except OSError as error:
+        raise MemoryError(f"no room for {threads} threads") from error
+    return ThreadPoolExecutor(threads)
+
+
 def ahead(
     function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | Executor | None = None
 ) -> Iterator[R]:
     """Yields function(item) per item, in order; threads, or a pool, compute up to `distance` items ahead."""
-    pool = threads if isinstance(threads, Executor) else ThreadPoolExecutor(threads or cores())
+    pool = threads if isinstance(threads, Executor) else thread_pool(threads or cores())
     waiting: deque[Future[R]] = deque()
     try:
         for item in items:

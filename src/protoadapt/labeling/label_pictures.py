@@ -7,7 +7,6 @@ cache (`networks.load_for_files`): a picture is named in the time that loading t
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
@@ -19,6 +18,7 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
+from protoadapt.core.threads import thread_pool
 from protoadapt.labeling import outputs
 from protoadapt.labeling.classifier import METHOD, load_classifier
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
@@ -233,7 +233,7 @@ def label(
         check_output(output.folder / PARQUET, kind=outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
-    libraries = ThreadPoolExecutor(1).submit(_load_libraries)
+    libraries = thread_pool(1).submit(_load_libraries)
 
     def learner() -> Any:
         libraries.result()
@@ -262,7 +262,7 @@ def label(
         write_rows: Any = nullcontext(lambda block: None)
         if features:
             write_rows = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-        with ThreadPoolExecutor(1) as pool, write_rows as each:
+        with thread_pool(1) as pool, write_rows as each:
             pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
             named = collection.name(estimator, rate=rate, each=each)
         result = named.result

@@ -61,7 +61,9 @@ def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any
 
 def stored_config(run: str | Path) -> TrainConfig:
     """The config of a run, from its last checkpoint."""
-    return TrainConfig.from_dict(checkpoint.load_latest(Path(run)).config["train"])
+    saved = checkpoint.load_latest(Path(run))
+    with checkpoint.understood(saved.folder):
+        return TrainConfig.from_dict(saved.config["train"])
 
 
 def load_teacher(path: str, n_classes: int) -> Learner:

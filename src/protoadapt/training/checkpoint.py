@@ -16,16 +16,18 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import BROKEN, UserError
 from protoadapt.core.files import write_synced
 from protoadapt.vision.networks.model_files import MODEL, all_of, latest, plain
 
@@ -103,8 +105,23 @@ def load_latest(run: Path) -> Checkpoint:
                 f"{str(file)!r} is missing, truncated or damaged, or {SUMS} beside it: remove the folder "
                 f"{folder.name!r} to continue from the checkpoint before it"
             )
-    tensors = {name: tensors_from(files[name]) for name in (MODEL, TENSORS)}
-    return Checkpoint(folder, json.loads(files[CONFIG]), tensors[MODEL], tensors[TENSORS], json.loads(files[SCALARS]))
+    with understood(folder):
+        config, scalars = (json.loads(files[name]) for name in (CONFIG, SCALARS))
+        return Checkpoint(folder, config, tensors_from(files[MODEL]), tensors_from(files[TENSORS]), scalars)
+
+
+@contextmanager
+def understood(folder: Path) -> Iterator[None]:
+    """Names a checkpoint whose content, of right checksums, is not what training writes."""
+    try:
+        yield
+    except UserError:
+        raise
+    except (*BROKEN, SafetensorError) as error:
+        raise UserError(
+            f"{str(folder)!r} does not hold what training writes ({error!r:.100}): remove this folder to continue from "
+            f"the checkpoint before it"
+        ) from error
 
 
 def _sync_folder(path: Path) -> None:

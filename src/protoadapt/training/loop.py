@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
@@ -150,6 +150,8 @@ class Run:
         try:
             self.learner.backbone.eval()(torch.zeros(1, 3, config.size, config.size, device=self.device))
         except RuntimeError as error:
+            if "size" not in str(error):  # memory has run out
+                raise
             raise UserError(
                 f"pictures of {config.size} pixels are too small for {config.backbone}: set a larger size"
             ) from error
@@ -347,6 +349,11 @@ class Run:
             self.save()  # so that a run can be resumed whenever it is killed
             return
         saved = checkpoint.load_latest(self.out)
+        with checkpoint.understood(saved.folder):
+            self.restore(saved)
+
+    def restore(self, saved: checkpoint.Checkpoint) -> None:
+        """Everything as a checkpoint has it. Raises UserError where it is of other settings or pictures."""
         earlier, now = (own["train"] | own["model"] | own["base"] for own in (saved.config, self.identity()))
         changed = [name for name, value in now.items() if earlier.get(name) != value]
         words = [f"{name}={earlier.get(name)!r:.80} (now {now[name]!r:.80})" for name in changed]
@@ -359,7 +366,10 @@ class Run:
         model_files.load_into(self.learner, own, saved.folder)
         model_files.load_into(self.average.module, saved.model, saved.folder)
         optim.restore_optimizer(self.optimizer, {k: t for k, t in saved.tensors.items() if k.startswith("optimizer.")})
-        vars(self.state).update(saved.scalars["state"])
+        state = saved.scalars["state"]
+        for name in ("step", "epoch", "within", "images"):
+            whole_number(name, state[name], 0)
+        vars(self.state).update(vars(State(**state)))
 
     def result(self, finished: bool) -> dict[str, Any]:
         """The content of result.json, which is written once the run is finished."""

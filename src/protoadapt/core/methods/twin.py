@@ -13,7 +13,6 @@ only answered, then zeros up to a multiple of LANES; each about its first centre
 """
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -26,6 +25,7 @@ from protoadapt.core.methods.family import CONCENTRATIONS, SINKHORN_ROUNDS, SINK
 from protoadapt.core.methods.kernels import add_weighted, aligned, compiled, digamma, dot, fast_exp, gram_tiles
 from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import ROUNDING
+from protoadapt.core.threads import thread_pool
 
 SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = (*CENTERS, "classes")
@@ -63,7 +63,7 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
         some = slice(*bounds)
         _adapt(rows.numpy(), *(one[some] for one in index), *given, out[some])  # type: ignore[call-arg]
 
-    with ThreadPoolExecutor(threads) as pool:  # whoever is done takes the next piece: other threads draw episodes
+    with thread_pool(threads) as pool:  # whoever is done takes the next piece: other threads draw episodes
         list(pool.map(part, pairwise(ends)))
     return torch.from_numpy(out)
 

@@ -6,7 +6,6 @@ weights and the versions that wrote it, and the next time it is loaded from ther
 
 import os
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +16,7 @@ import numpy as np
 import protoadapt
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.core.files import sha256_of, written_whole
-from protoadapt.core.threads import cores
+from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
 
 ENGINE = "onnxruntime"
@@ -76,7 +75,7 @@ class OnnxEngine:
     def __init__(self, graph: str | bytes, threads: int):
         self.session = onnx_session(graph, 1)
         self.threads = threads
-        self.pool = ThreadPoolExecutor(threads)
+        self.pool = thread_pool(threads)
         self.metadata = stored_metadata(self.session)
         mean, std = (255 * np.array(self.metadata[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
         self.mean, self.std = mean, std
