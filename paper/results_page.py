@@ -198,8 +198,7 @@ def _inference_here(data: str, method: str, results: Results) -> list[str]:
     trial = next((trial for words, trial in COMPARED.items() if words.partition(",")[0] == data), None)
     if trial is None or method not in BY_PAPER:
         return ["", ""]
-    balanced, _ = all_methods(trial)
-    found = (results.get(balanced, shot, BY_PAPER[method]) for shot in SHOTS)
+    found = (results.get(all_methods(trial), shot, BY_PAPER[method]) for shot in SHOTS)
     return [accuracy(record) if record else "" for record in found]
 
 
@@ -265,14 +264,9 @@ def _seeds(results: Results) -> list[str]:
 
 
 def _inference(table: Table, results: Results) -> list[str]:
-    parts = []
-    for words, trial in COMPARED.items():
-        balanced, dirichlet = all_methods(trial)
-        if not any(results.of(one, shot) for one in (balanced, dirichlet) for shot in SHOTS):
-            continue
-        parts += [f"### {words}", "Balanced:", methods_table(balanced, results)]
-        parts += ["Dirichlet(2):", methods_table(dirichlet, results)]
-    return parts
+    trials = {words: all_methods(trial) for words, trial in COMPARED.items()}
+    shown = {words: one for words, one in trials.items() if any(results.of(one, shot) for shot in SHOTS)}
+    return [part for words, one in shown.items() for part in (f"### {words}", methods_table(one, results))]
 
 
 def semi_curves(results: Results) -> dict[str, Curve]:

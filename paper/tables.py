@@ -52,27 +52,17 @@ MAIN = {
     "mini-ImageNet → CUB, boxes": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "box")),
     "mini-ImageNet → CUB, whole pictures": ("mini-ImageNet → CUB", cross(MINI_CHOSEN, "none")),
 }
-# Inference alone, on the same features and episodes. Some have their balance built in and get it taken out where
-# queries are imbalanced, as in the study that brought Dirichlet queries up (Veilleux et al. 2021).
+# Inference alone, on the same features and episodes.
 SLOW = ("tim_gd", "alpha_tim", "lr_ici", "ilpc")
 ARENA = ("paddle", "bavardage")
 """Measured in the arena only."""
-IMBALANCED = {
-    "cipa": ("cipa", "cipa(center=joint)"),
-    "laplacian_shot": ("laplacian_shot(rectify=False, lam=0.7)",),
-    "tim_adm": ("tim_adm(weights=[1, 1, 1])",),
-    "tim_gd": ("tim_gd(weights=[1, 1, 1])",),
-    "ilpc": ("ilpc(sinkhorn=False)",),
-}
 COMPARED = {"CIFAR-FS": CIFAR_FS, "FC100": FC100, "mini-ImageNet": MINI, "CUB, boxes": CUB_BOX}
 
 
-def all_methods(trial: Trial) -> tuple[Trial, Trial]:
-    """Every method of the engine: balanced, and with Dirichlet(2) queries."""
+def all_methods(trial: Trial) -> Trial:
+    """Every method of the engine, balanced."""
     fast = [name for name in METHODS if name not in (*SLOW, *ARENA)]
-    balanced = replace(trial, stem="all-methods", methods=tuple(fast), slow=SLOW)
-    methods, slow = (tuple(s for name in names for s in IMBALANCED.get(name, (name,))) for names in (fast, SLOW))
-    return balanced, replace(trial, stem="dirichlet", methods=methods, slow=slow, kind="dirichlet")
+    return replace(trial, stem="all-methods", methods=tuple(fast), slow=SLOW)
 
 
 # Semi-supervised (appendix): mini-ImageNet, 5-way 1-shot, M unlabelled rows per class and 15 queries.
@@ -147,8 +137,9 @@ TABLES: dict[str, Table] = {
     ),
     "inference": Table(
         "Inference methods on the same features and episodes",
-        "15 queries per class, or 75 queries with class shares from Dirichlet(2).",
-        more=tuple(trial for base in COMPARED.values() for trial in all_methods(base)),
+        "15 queries per class. Imbalanced queries, few of many classes and queries of other classes are in "
+        "[the arena](arena.md).",
+        more=tuple(map(all_methods, COMPARED.values())),
     ),
     "alpha_sweep": Table(
         "Manifold Mixup and HCT at three α (appendix)",

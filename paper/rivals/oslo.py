@@ -4,7 +4,8 @@ Few-Shot Learning (CVPR 2023).
 Made for queries of which some are of no class of the task. Beside its assignment z a query has a score ξ of being of
 one of the classes, and both rise together in one likelihood. With rows about the mean of the task and of unit length,
 
-    ξ = σ(Σ_c z_c cos(q, μ_c)/λ_ξ),   z = softmax_c(ξ cos(q, μ_c)/λ_z),   μ_c = (Σ_S s + Σ_q ξ z_c q) / (K_c + Σ_q ξ z_c) .
+    ξ = σ(Σ_c z_c cos(q, μ_c)/λ_ξ),   z = softmax_c(ξ cos(q, μ_c)/λ_z)
+    μ_c = (Σ_S s + Σ_q ξ z_c q) / (K_c + Σ_q ξ z_c) .
 
 Axes: E episodes, W classes, S support rows, Q queries, D.
 """
@@ -23,9 +24,7 @@ Smoothness = Annotated[float, Setting("weight of an entropy: the larger, the sof
 
 
 @checked
-def oslo(
-    episodes: Episodes, *, n_iter: Rounds = 2, lambda_xi: Smoothness = 0.05, lambda_z: Smoothness = 0.1
-) -> Tensor:
+def oslo(episodes: Episodes, *, n_iter: Rounds = 2, lambda_xi: Smoothness = 0.05, lambda_z: Smoothness = 0.1) -> Tensor:
     """Assignments and scores of belonging that rise together, for queries of unknown classes. Returns (E, Q, W).
 
     The nearest prototype has the answer; its probability grows with ξ, so that a threshold on it is one on ξ.
