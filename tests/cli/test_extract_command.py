@@ -47,6 +47,18 @@ def test_skipped_pictures_and_lost_classes_are_said(mine: Path, model: Path, tmp
     assert "no picture is left of kind3\n" in done.stderr
 
 
+def test_a_class_without_a_known_suffix_is_refused_and_other_files_are_counted(mine, model, tmp_path) -> None:
+    (mine / "notes").write_text("of no class")
+    (mine / "kind2" / "a.jxl").touch()
+    words = ("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors")
+    with pytest.warns(UserWarning, match=r"mine has 1 file without the suffix of a picture: 1 \.jxl"):
+        assert command.run(*words).returncode == 0
+    for file in (mine / "kind3").iterdir():
+        file.rename(file.with_suffix(".jxl"))
+    said = "kind3' (3 files without the suffix of a picture: 3 .jxl): add some, or move it away"
+    assert said in command.refused(*words)
+
+
 def test_a_result_names_ones_own_pictures_and_their_views(mine: Path, model: Path, tmp_path: Path) -> None:
     run("extract", model, "--images", mine, "--out", tmp_path / "f.safetensors", "--views", 3)
     words = ("--query", 1, "--episodes", 5, "--json", tmp_path / "r.json")

@@ -118,6 +118,11 @@ def test_output_inside_the_pictures_is_not_labelled(folder, named):
     other = named(out="images/other")
     for result in (again, other):
         assert [picture["file"] for picture in result["pictures"]] == [picture["file"] for picture in first["pictures"]]
+        assert not result["skipped"]
+    shutil.copy(folder / "support" / "red" / "0.png", folder / "images" / "out" / "mine.png")
+    assert named(out="images/other")["skipped"] == [
+        {"file": "out", "reason": "pictures in a folder of results are left out"}
+    ]
 
 
 def test_a_picture_in_both_counts_once_with_the_label_it_was_given(folder, named):
@@ -241,6 +246,8 @@ def test_predict_wants_the_same_weights(folder, named, model, tmp_path):
 def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
     (folder / "empty").mkdir()
     (folder / "file").write_text("")
+    (folder / "links").mkdir()
+    (folder / "links" / "support").symlink_to(folder / "support")
     for options, words in (
         ({"images": "empty"}, "there are no pictures in"),
         ({"images": "nowhere"}, "there is no folder"),
@@ -248,6 +255,8 @@ def test_bad_input_is_a_sentence_and_leaves_nothing(folder, named):
         ({"support": ("empty",)}, "gives no labels"),
         ({"out": "file"}, "is a file: give a folder"),
         ({"out": "images"}, "a folder of their own"),
+        ({"out": "support/red/out"}, "--out is .*, inside .*, which is also read: give the results a folder of their"),
+        ({"images": "links"}, r"no pictures in .*links' \('.*support': a link to a folder, which is not followed"),
         ({"out": "support", "sort": "copy"}, "--out is .*, which is also read: give the results a folder of"),
         ({"method": "magic"}, "there is no method"),
         ({"sort": "move"}, "choose copy or link"),

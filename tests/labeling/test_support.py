@@ -26,6 +26,32 @@ def test_a_folder_is_a_class_whatever_lies_deeper(tmp_path, paint):
     }
 
 
+def test_a_class_folder_that_gives_nothing_is_refused_or_named(tmp_path, paint):
+    root, table = tmp_path / "given", tmp_path / "t.csv"
+    for name in ("cat/1.png", "dog/2.png", "dog/.3.png", ".newt/4.png"):
+        paint(root / name, "red")
+    for folder, why in (
+        ("jxl", r"\(3 files without the suffix of a picture: 2 .jxl, 1 without any\)"),
+        ("empty", r"\(it is empty\)"),
+        ("link", r"\(a link to a folder, which is not followed: give that folder itself\)"),
+        ("links", r"\(a link to a folder, which is not followed: give that folder itself\)"),
+    ):
+        if folder == "link":
+            (root / folder).symlink_to(root / "cat")
+        else:
+            (root / folder).mkdir()
+        if folder == "links":
+            (root / folder / "deeper").symlink_to(root / "cat")
+        for name in ("a.jxl", "b.JXL", "c") if folder == "jxl" else ():
+            (root / folder / name).touch()
+        with pytest.raises(UserError, match=f"the class '{folder}' has no picture in .*{folder}' {why}: add some, or"):
+            read_support([root], tmp_path)
+        table.write_text(f"file,label\n{root / 'dog' / '.3.png'},{folder}\n")  # the class is there all the same
+        for support in (read_support([root, table], tmp_path), read_support([root], tmp_path, least=0)):
+            assert {str(root / folder), str(root / ".newt")} <= {one.file for one in support.skipped}
+        (root / folder).rename(tmp_path / folder)
+
+
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
 @pytest.mark.parametrize("end", ["\r\n", "\n", "\r"])
 @pytest.mark.parametrize("start", ["", "\ufeff", "\ufeff\r\n\n"])

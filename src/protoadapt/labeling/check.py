@@ -100,7 +100,7 @@ def check_folder(
     >>> check_folder(["pictures"], "checked", model="lite0")["suspects"][0]["likely"]
     'oak'
     """
-    output = Output(out, "check", page)
+    output = Output(out, "check", page, sources)
     base = Path(images or (sources[0] if os.path.isdir(sources[0]) else Path(sources[0]).parent))
     examples = read_support(sources, base, least=1)
     network = networks.load_for_files(model, device)

@@ -70,8 +70,9 @@ def pictures_of(images: str | Path, leave: Sequence[str | Path] = ()) -> Listing
     """The pictures of a folder, of which there must be some; folders in `leave` are not entered."""
     pictures = find_pictures(images, leave)
     if not pictures.files:
+        why = "".join(f" ({to_text(file)!r}: {reason})" for file, reason in pictures.skipped[:1])
         raise UserError(
-            f"there are no pictures in {str(images)!r}: give a folder of {', '.join(formats.readable())} files"
+            f"there are no pictures in {str(images)!r}{why}: give a folder of {', '.join(formats.readable())} files"
         )
     return pictures
 
@@ -225,7 +226,7 @@ def label(
     >>> result["pictures"][0]["label"]
     'oak'
     """
-    output = LabelOutput(out, sort, sort_unknown, page)
+    output = LabelOutput(out, sort, sort_unknown, page, support)
     _check_places(output.folder, images, support, sort)
     if features:
         import pyarrow.parquet  # noqa: F401  (where it is absent, that is said before the work)

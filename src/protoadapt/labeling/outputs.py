@@ -136,12 +136,19 @@ class Output:
     """The folder that a verb writes into: what can be refused is refused before the work.
 
     out: the folder. kind: "labels", "next" or "check", the name of its csv, json and html file; those of an earlier
-    run are replaced. page: None: no html file.
+    run are replaced. page: None: no html file. examples: what is read beside; in a folder of classes the results would
+    be one.
     """
 
-    def __init__(self, out: str | Path, kind: str, page: Page | None = None):
+    def __init__(self, out: str | Path, kind: str, page: Page | None = None, examples: Sequence[str | Path] = ()):
         self.folder, self.page = Path(out), page
         files.check_output_folder(self.folder)
+        for source in filter(os.path.isdir, examples):
+            if Path(os.path.realpath(out)).is_relative_to(os.path.realpath(source)):
+                raise UserError(
+                    f"--out is {str(out)!r}, inside {str(source)!r}, which is also read: give the results a folder of "
+                    f"their own"
+                )
         labels = kind == "labels"  # whatever people wrote into labels.csv is compared later
         marks = {
             f"{kind}.csv": b"" if labels else rb"\Afile[,;\t]label[,;\t](likely|fault)",
@@ -178,9 +185,16 @@ class Output:
 class LabelOutput(Output):
     """That of `label` and `predict`; sort, sort_unknown as in `label`."""
 
-    def __init__(self, out: str | Path, sort: str | None, sort_unknown: str | None, page: Page | None):
+    def __init__(
+        self,
+        out: str | Path,
+        sort: str | None,
+        sort_unknown: str | None,
+        page: Page | None,
+        examples: Sequence[str | Path] = (),
+    ):
         check_way(sort, sort_unknown)
-        super().__init__(out, "labels", page)
+        super().__init__(out, "labels", page, examples)
         self.sort, self.apart = sort, sort_unknown == APART
         self.classifier = files.check_output(self.folder / CLASSIFIER, kind=OURS[CLASSIFIER])
 

@@ -229,7 +229,7 @@ def suggest_folder(
     'typical of its group; 41 similar pictures without a label'
     """
     whole_number("n", n, 1, MOST)
-    output = Output(out, "next", page)
+    output = Output(out, "next", page, support)
     examples = read_support(support, images, least=0)
     embedded = embed_folder(images, output.folder, examples, model, cache, device, on_progress)
     collection = pictures_collection(images, examples, embedded)

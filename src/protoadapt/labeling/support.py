@@ -21,7 +21,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.labeling import names
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.sorting import LIST as SORTED
-from protoadapt.vision.pictures.walk import Skipped, find_pictures
+from protoadapt.vision.pictures.walk import LINK, Skipped, find_pictures, is_label_output, pictures_in
 
 IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
 """Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
@@ -110,6 +110,14 @@ def read_support(sources: Sequence[str | Path], images: str | Path | None = None
         else:
             raise UserError(f"there is no {str(source)!r}: give a folder with one folder per class, or a csv file")
     classes, gives = class_names(found.examples), " and ".join(repr(str(source)) for source in sources)
+    for root in filter(Path.is_dir, map(Path, sources)):
+        for folder, why in fruitless_folders(root, found.examples):
+            name = class_of(os.path.basename(folder))
+            if least and name not in classes and not name.startswith("."):
+                raise UserError(
+                    f"the class {name!r} has no picture in {folder!r} ({why}): add some, or remove the folder"
+                )
+            found.skipped.append(Skipped(folder, why))
     if len(classes) >= least:
         return found
     if classes:
@@ -129,17 +137,16 @@ def class_names(examples: Iterable[Example]) -> list[str]:
 
 
 def folder_examples(root: Path) -> Examples:
-    """The class is the first folder below the root; its pictures may be at any depth.
+    """The class is the first folder below the root (`class_of`); its pictures may be at any depth.
 
     What `label --sort` wrote can be given, all of it or its folder of unknown pictures, which then is left out.
     """
-    if root.name == UNKNOWN and (root.parent / SORTED).is_file():
+    if _is_of_no_class(root):
         return Examples([], [Skipped(str(root), NO_CLASS)])
     examples, (files, skipped) = [], find_pictures(root)
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
-        # As in tables, where a space at the end is not visible.
-        label = names.composed(names.from_folder(to_text(first))).strip()
+        label = class_of(first)
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
         elif label.casefold() == UNKNOWN:
@@ -147,6 +154,32 @@ def folder_examples(root: Path) -> Examples:
         else:
             examples.append(Example(file, label, root))
     return Examples(examples, skipped)
+
+
+def _is_of_no_class(root: Path) -> bool:
+    return root.name == UNKNOWN and (root.parent / SORTED).is_file()
+
+
+def class_of(folder: str) -> str:
+    """The class of a folder by its name; as in tables, a space at the end is not visible."""
+    return names.composed(names.from_folder(to_text(folder))).strip()
+
+
+def fruitless_folders(root: Path, examples: Iterable[Example]) -> Iterator[Skipped]:
+    """The folders of a folder of classes that gave no example, and why."""
+    fruitful = {os.path.relpath(example.file, root).split(os.sep)[0] for example in examples if example.source == root}
+    for name in [] if _is_of_no_class(root) else sorted(os.listdir(root)):
+        folder = root / name
+        if name in fruitful or class_of(name).casefold() == UNKNOWN or not folder.is_dir():
+            continue
+        if name.startswith("."):
+            if any(pictures_in(folder)):
+                yield Skipped(str(folder), "a hidden folder: rename it if it is a class")
+        elif folder.is_symlink():
+            yield Skipped(str(folder), LINK)
+        elif not is_label_output(folder):
+            skipped = find_pictures(folder).skipped
+            yield Skipped(str(folder), skipped[0].reason if skipped else "it is empty")
 
 
 def table_examples(

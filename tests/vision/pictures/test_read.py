@@ -82,6 +82,17 @@ def test_pictures_are_found_at_any_depth_and_nothing_else(tmp_path, paint):
     assert relative(find_pictures(tmp_path), tmp_path) == expected
 
 
+def test_what_is_not_taken_for_a_picture_is_counted(tmp_path, paint):
+    paint(tmp_path / "a.jpg", "red").rename(tmp_path / "a.jfif")
+    for name in ("b.jxl", "deep/c.JXL", "deep/d", ".hidden.jxl"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    found = find_pictures(tmp_path)
+    assert relative(found, tmp_path) == ["a.jfif"]
+    why = "3 files without the suffix of a picture: 2 .jxl, 1 without any"
+    assert found.skipped == [(str(tmp_path), why)]
+
+
 def test_links_to_pictures_are_followed_and_links_to_folders_listed(tmp_path, paint):
     elsewhere = paint(tmp_path / "elsewhere" / "x.png", "red")
     root = tmp_path / "images"

@@ -7,6 +7,8 @@ in another way. It touches the pictures of the wanted split only.
 import csv
 import io
 import os
+import warnings
+from collections import Counter
 from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
@@ -20,7 +22,7 @@ from protoadapt.training.datasets.unpickle import as_text, read_pickle
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.formats import open_image
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
-from protoadapt.vision.pictures.walk import pictures_in
+from protoadapt.vision.pictures.walk import is_label_output, no_pictures, pictures_in
 
 Files = list[tuple[str, str]]
 """(name relative to the dataset's root, class) of pictures."""
@@ -81,7 +83,9 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
         part: {name: f"{folder}/{name}" for folder in folders for name in _subfolders(root / folder)}
         for part, folders in SPLIT_FOLDERS.items()
     }
+    places = [""]
     if found["base"] or found["novel"]:
+        places = [folder for folders in SPLIT_FOLDERS.values() for folder in folders]
         names = sorted(name for part in found.values() for name in part)
         if twice := [name for name, following in pairwise(names) if name == following]:
             raise UserError(
@@ -93,8 +97,25 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
         names = _subfolders(root)
         rule = {"base": names[::2], "val": names[1::4], "novel": names[3::4], "all": names}
         wanted = {name: name for name in rule[split]}
-    files = [file for name, folder in wanted.items() for file in folder_files(root, folder, name)]
-    return source_of_files(root, files, sorted({label for _, label in files})) if files else None
+    others: Counter[str] = Counter()
+    files = []
+    for name, folder in wanted.items():
+        files += [(f"{folder}/{entry.name}", name) for entry in pictures_in(root / folder, others)]
+    for folder in places if files else ():
+        _check_classes(root / folder)
+    if files and others:
+        warnings.warn(f"{root} has {no_pictures(others)}", stacklevel=1)
+    return source_of_files(root, files, sorted(wanted)) if files else None
+
+
+def _check_classes(folder: Path) -> None:
+    """No class may disappear because the suffixes of its pictures are not known, or because they lie deeper."""
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        others: Counter[str] = Counter()
+        lost = path.is_dir() and not path.name.startswith(".") and not is_label_output(path)
+        if lost and not any(pictures_in(path, others)):
+            why = f" ({no_pictures(others)})" if others else ""
+            raise UserError(f"no picture is directly in the class folder {str(path)!r}{why}: add some, or move it away")
 
 
 def _subfolders(folder: Path) -> list[str]:

@@ -20,7 +20,7 @@ from PIL import Image, UnidentifiedImageError
 from protoadapt.core.errors import UserError
 
 FORMATS = {  # suffixes by pillow's name of a format; no others: EPS, for one, runs a program
-    "JPEG": (".jpg", ".jpeg"),
+    "JPEG": (".jpg", ".jpeg", ".jfif"),
     "PNG": (".png",),
     "WEBP": (".webp",),
     "BMP": (".bmp",),

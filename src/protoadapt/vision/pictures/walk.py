@@ -8,15 +8,18 @@ import mmap
 import os
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, count
 from protoadapt.vision.pictures.formats import is_picture
 
 LONGEST_PATH = 1 << 16
+SUFFIXES_NAMED = 5
+LINK = "a link to a folder, which is not followed: give that folder itself"
 COMPRESSED = {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"}
 
 
@@ -82,18 +85,29 @@ def find_pictures(root: str | Path, leave: Collection[str | Path] = ()) -> Listi
     if not os.path.isdir(root):
         raise UserError(f"there is no folder {root!r}: give one that holds pictures")
     skipped: list[Skipped] = []
-    return Listing([os.path.join(root, entry.path) for entry in walk_folder(root, leave, skipped)], skipped)
+    others: Counter[str] = Counter()
+    files = [os.path.join(root, entry.path) for entry in walk_folder(root, leave, skipped, others)]
+    return Listing(files, [*skipped, *([Skipped(root, no_pictures(others))] if others else [])])
+
+
+def no_pictures(others: Counter[str]) -> str:
+    """In words, how many files are not taken for pictures, by their suffixes."""
+    kinds = [f"{number:,} {suffix or 'without any'}" for suffix, number in others.most_common(SUFFIXES_NAMED)]
+    return f"{count(others.total(), 'file')} without the suffix of a picture: {', '.join(kinds)}"
 
 
 def walk_folder(
-    root: str | Path, leave: Collection[str | Path] = (), skipped: list[Skipped] | None = None
+    root: str | Path,
+    leave: Collection[str | Path] = (),
+    skipped: list[Skipped] | None = None,
+    others: Counter[str] | None = None,
 ) -> Iterator[Entry]:
     """Yield the pictures under a folder in the order of their paths.
 
     Hidden files and folders are left alone, and so are the folders in `leave` and those that `label` wrote: copies of
     sorted pictures are not new pictures. A link to a picture is followed; a link to a folder is not, as it may lead to
     the whole disk or in a ring. What is not entered or not a file is appended to `skipped`; without that list, a folder
-    that cannot be opened is an error.
+    that cannot be opened is an error. `others` counts the suffixes of files that are not taken for pictures.
     """
     closed = {os.path.realpath(os.fsencode(path)) for path in leave}
     start = os.path.join(os.fsencode(root), b"")
@@ -106,10 +120,12 @@ def walk_folder(
             yield Entry(os.fsdecode(path.removeprefix(start)), size_of(path))
         elif path == start or not (os.path.realpath(path) in closed or is_label_output(path)):
             # A folder's name sorts with its slash, so that entering it at once gives the order of the full paths.
-            below.append(iter(_sorted_paths(path, skipped)))
+            below.append(iter(_sorted_paths(path, skipped, others)))
+        elif skipped is not None and any(walk_folder(os.fsdecode(path), [os.fsdecode(path) + "sorted"], [])):
+            skipped.append(Skipped(os.fsdecode(path[:-1]), "pictures in a folder of results are left out"))
 
 
-def _sorted_paths(folder: bytes, skipped: list[Skipped] | None) -> list[bytes]:
+def _sorted_paths(folder: bytes, skipped: list[Skipped] | None, others: Counter[str] | None) -> list[bytes]:
     def skip(path: bytes, why: str) -> None:
         if skipped is not None:
             skipped.append(Skipped(os.fsdecode(path), why))
@@ -129,29 +145,42 @@ def _sorted_paths(folder: bytes, skipped: list[Skipped] | None) -> list[bytes]:
             if entry.is_dir(follow_symlinks=False):
                 names.append(entry.name + b"/")
             elif entry.is_symlink() and os.path.isdir(entry.path):
-                skip(entry.path, "a link to a folder: give that folder itself")
+                skip(entry.path, LINK)
             elif is_picture(entry.name) and _is_file(entry):
                 names.append(entry.name)
             elif is_picture(entry.name):
                 skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
+            elif others is not None:
+                others[_suffix(entry.name)] += 1
     return [folder + name for name in sorted(names)]
+
+
+def _suffix(name: str | bytes) -> str:
+    return os.path.splitext(os.fsdecode(name))[1].lower()
 
 
 def _is_file(entry: os.DirEntry[Any]) -> bool:
     return entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)
 
 
-def pictures_in(folder: str | Path) -> Iterator[os.DirEntry]:
-    """Yield the picture files directly inside a folder, in the order of the file system; none where there is none."""
+def pictures_in(folder: str | Path, others: Counter[str] | None = None) -> Iterator[os.DirEntry]:
+    """Yield the picture files directly inside a folder, in the order of the file system; none where there is none.
+
+    `others` counts the suffixes of the other files.
+    """
     try:
         entries = os.scandir(folder)
     except (FileNotFoundError, NotADirectoryError):
         return
     with entries:
-        yield from (entry for entry in entries if is_picture(entry.name) and _is_file(entry))
+        for entry in entries:
+            if is_picture(entry.name) and _is_file(entry):
+                yield entry
+            elif others is not None and not entry.name.startswith(".") and _is_file(entry):
+                others[_suffix(entry.name)] += 1
 
 
-def is_label_output(folder: str | bytes) -> bool:
+def is_label_output(folder: str | bytes | Path) -> bool:
     """Whether `protoadapt label`, or `predict --out`, wrote its results into this folder."""
     place = Path(os.fsdecode(folder))
     written = (place / "classifier.safetensors").is_file() or (place / ".thumbs").is_dir()
