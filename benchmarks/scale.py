@@ -36,9 +36,10 @@ from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.pictures.walk import find
+from protoadapt.vision.shards import SHARD_SIZE
 from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.make import BATCH, decode_batch
-from protoadapt.vision.shards.manifest import SHARD_SIZE, load_manifest, write_manifest
+from protoadapt.vision.shards.manifest import load_manifest, write_manifest
 
 DIM, CLASSES, SHOTS, PART_ROWS = 512, 100, 5, 8192
 EVEN, UNEVEN = "one size", "100 to 1"

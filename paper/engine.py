@@ -25,9 +25,8 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.features import Features, base_statistics, load_features, save_features, stated
 from protoadapt.core.files import write_json
-from protoadapt.core.methods import NEED_BASE_MEAN
 from protoadapt.core.projection import episode_paths
-from protoadapt.core.protocol import Protocol
+from protoadapt.core.protocol import NEED_BASE_MEAN, Protocol
 from protoadapt.core.results import document_of
 from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.registry import search

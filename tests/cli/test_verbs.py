@@ -1,7 +1,6 @@
 """All verbs: help that loads nothing heavy, options that mean the same everywhere, and errors as one sentence."""
 
 import importlib
-import inspect
 import json
 import subprocess
 import sys
@@ -17,12 +16,10 @@ from typer.main import get_command
 import protoadapt
 from protoadapt import save_features
 from protoadapt.cli import EXTRAS, main
-from protoadapt.cli.manifest_command import manifest_command
 from protoadapt.cli.verbs import VERBS, app
 from protoadapt.core.features import synthetic_features
 from protoadapt.report.tables import FORMATS
 from protoadapt.training.datasets.registry import DATASETS
-from protoadapt.vision.shards import manifest
 
 COMMANDS = get_command(app).commands
 HEAVY = {"torch", "numpy", "scipy", "sklearn", "numba", "matplotlib", "PIL", "rich.progress", "safetensors"}
@@ -93,7 +90,6 @@ def test_values_that_are_written_out_are_those_of_the_code():
     """Help must not load them."""
     (dataset,) = [p.help for p in COMMANDS["extract"].params if p.name == "dataset"]
     assert set(dataset.removeprefix("dataset: ").replace(" or", ",").split(", ")) == set(DATASETS)
-    assert inspect.signature(manifest_command).parameters["shard_size"].default == manifest.SHARD_SIZE
 
 
 PLAIN = """

@@ -24,7 +24,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from protoadapt.core.errors import UserError, count
-from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
@@ -179,7 +179,7 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     origin = np.array([board.origins.get(place, IN_TABLE) + PAGE for place in ordered])
     table = (row[board.present], rows, codes, classes, metadata)
     collection = Collection.of_rows("Pictures", names, *table, origin=origin, skipped=skipped_records(board.skipped))
-    return collection.name(make_estimator(METHOD, {}), paths=paths)
+    return collection.name(make_estimator(DEFAULT_METHOD, {}), paths=paths)
 
 
 def first_pictures(board: Board) -> dict[int, str]:

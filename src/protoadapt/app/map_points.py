@@ -17,7 +17,7 @@ from protoadapt.app.session import Session, computed
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.common import unit
 from protoadapt.core.projection import plane_paths, principal_plane
-from protoadapt.labeling.classifier import METHOD
+from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import Named, few_steps, prepared_path
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import UNLABELED
@@ -66,7 +66,7 @@ def _prepared(board: Any, present: list[int], named: Named | None) -> tuple[np.n
     classifier, classes = named.classifier, named.classifier.classes
     number = {name: code for code, name in enumerate(classes)}
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in present])
-    prepared, path = prepared_path(make_estimator(METHOD, {}), classifier, rows, codes)
+    prepared, path = prepared_path(make_estimator(DEFAULT_METHOD, {}), classifier, rows, codes)
     return prepared, few_steps(path), classes
 
 

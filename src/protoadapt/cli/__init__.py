@@ -61,13 +61,18 @@ EXTRAS = {
     **dict.fromkeys(("fastapi", "python_multipart", "starlette", "uvicorn"), "app"),
     **dict.fromkeys(("lightning_fabric", "matplotlib"), "train"),
     **dict.fromkeys(("onnx", "onnxscript"), "onnx"),
-    **{"PIL": "vision", "onnxruntime": "label", "pyarrow": "scale", "ray": "ray", "timm": "timm"},
+    "PIL": "vision",
+    "onnxruntime": "label",
+    "pyarrow": "scale",
+    "ray": "ray",
+    "timm": "timm",
 }
 """The extra that brings each module which a plain install lacks."""
 FULL = {
     **dict.fromkeys(("calibrate", "check", "label", "predict", "suggest"), "label"),
     **dict.fromkeys(("demo", "train"), "train"),
-    **{"export": "onnx", "serve": "app"},
+    "export": "onnx",
+    "serve": "app",
 }
 """The extra that brings all that a verb needs, pictures included."""
 

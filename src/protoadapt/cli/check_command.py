@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from protoadapt.cli.options import DEFAULT_MODEL, Device, FeatureCache, ModelName, argument, find_device, option
+from protoadapt.cli.options import Device, FeatureCache, ModelName, argument, find_device, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped, shortened
 from protoadapt.core.errors import count, for_terminal
+from protoadapt.labeling import DEFAULT_MODEL
 
 
 def check_command(

@@ -6,9 +6,7 @@ from typing import Annotated
 from protoadapt.cli.options import option
 
 
-def demo_command(
-    out: Annotated[Path, option("directory for the results", "DIR")] = Path("demo"),
-) -> None:
+def demo_command(out: Annotated[Path, option("directory for the results", "DIR")] = Path("demo")) -> None:
     """Train, evaluate, report and label on built-in pictures.
 
     Takes a few minutes on two cores and needs no data. After an interruption the same command continues.

@@ -10,6 +10,7 @@ from protoadapt.cli.options import option
 from protoadapt.cli.progress import bars, say, say_unread
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
+from protoadapt.core.protocol import NEED_BASE_MEAN
 
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
@@ -64,7 +65,6 @@ def extract_command(
     if check_output(out, model if Path(model).is_file() else None, kind=FEATURES).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     from protoadapt.core.features import save_features
-    from protoadapt.core.methods import NEED_BASE_MEAN
     from protoadapt.training import datasets
     from protoadapt.training.datasets.registry import search
     from protoadapt.vision import embed, extraction, networks

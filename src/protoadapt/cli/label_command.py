@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from protoadapt.cli import options
-from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, option
+from protoadapt.cli.options import MODEL_HELP, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped
 from protoadapt.core.errors import UserError, count, for_terminal
+from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
 
 EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
 MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"
@@ -19,7 +20,7 @@ def label_command(
     images: Annotated[Path | None, option("pictures to name, in this directory and those below it", "DIR")] = None,
     features: Annotated[Path | None, option("shards from `extract --manifest`; replaces --images", "DIR")] = None,
     model: Annotated[str | None, option(MODEL_OR_FEATURES_HELP)] = None,
-    method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = "bapa",
+    method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = DEFAULT_METHOD,
     settings: options.Settings = None,
     sort: options.Sort = None,
     sort_unknown: options.SortUnknown = None,
@@ -51,9 +52,10 @@ def label_command(
     given |= {"sort": sort, "sort_unknown": sort_unknown, "unknown": unknown}
     with bars(lines=features is not None) as report:
         result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
-    for one in result["classes"] if any(one["found"] for one in result["classes"]) else ():
-        maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
-        print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
+    if any(one["found"] for one in result["classes"]):
+        for one in result["classes"]:
+            maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
+            print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
     print(labels_summary(result))
     say_notes(result["notes"], out / "labels.json")
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")

@@ -9,11 +9,10 @@ from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_output
+from protoadapt.vision.shards import SHARD_SIZE
 
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.walk import Entry
-
-SHARD_SIZE = 1024
 
 
 def manifest_command(

@@ -25,12 +25,9 @@ def models_command(
     keys = ("name", "trained_on", "backbone", "size", "dim")
     rows = []
     for card in overview():
-        row = [
-            *(card.get(key) for key in keys),
-            card["mb"] and f"{card['mb']:.1f}",
-            "yes" if card.get("calibration") else "no",
-        ]
-        rows.append(["–" if value is None else str(value) for value in (*row, card["state"])])
+        row = [card.get(key) for key in keys]
+        row += [card["mb"] and f"{card['mb']:.1f}", "yes" if card.get("calibration") else "no", card["state"]]
+        rows.append(["–" if value is None else str(value) for value in row])
     print(text(["name", "trained on", "network", "pixels", "dims", "MB", "calibrated", ""], rows))
     print("\n`protoadapt models NAME` prints the accuracies measured with a network, its licence and its calibration.")
     print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file of your own.")

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.protocol import Protocol
+from protoadapt.core.protocol import NEED_BASE_MEAN, Protocol
 
 
 def option(help: str, metavar: str | None = None, *, flag: str | None = None, **more: Any) -> Any:
@@ -39,8 +39,7 @@ PROTOCOL_HELP = {
 }
 
 
-DEFAULT_MODEL = "lite0"
-BASE_HELP = "features of the base classes, which simpleshot, bd_cspn, laplacian_shot and bavardage use"
+BASE_HELP = f"features of the base classes, which {', '.join(NEED_BASE_MEAN[:-1])} and {NEED_BASE_MEAN[-1]} use"
 MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
 Model = Annotated[str, argument(MODEL_HELP, "MODEL")]
 ModelName = Annotated[str, option(MODEL_HELP)]
@@ -51,10 +50,8 @@ DataDir = Annotated[Path | None, option("directory that holds the dataset", "DIR
 Cache = Annotated[Path | None, option("directory for decoded pictures (default: in --data, else beside --out)", "DIR")]
 FeatureCache = Annotated[Path | None, option("directory for computed features (default: OUT/.features)", "DIR")]
 SkipCorrupt = Annotated[bool, option("skip unreadable pictures instead of stopping", flag="--skip-corrupt")]
-Settings = Annotated[
-    list[str] | None,
-    option("setting of the method (`protoadapt methods`); repeatable", "NAME=VALUE", flag="--set"),
-]
+SETTINGS_HELP = "setting of the method (`protoadapt methods`); repeatable"
+Settings = Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag="--set")]
 Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
 SortUnknown = Annotated[
     str | None,

@@ -83,9 +83,11 @@ def _documents(path: Path) -> dict[Path, dict[str, Any]]:
     results = {file: document for file, document in found.items() if document["schema"] not in OF_PICTURES}
     if not found:
         raise UserError(f"no result in {str(path)!r}: `evaluate --json` writes them, and `train` at the end of a run")
-    for file in found.keys() - results.keys() if results else ():
+    if not results:
+        return found
+    for file in found.keys() - results.keys():
         say(f"skipped: {str(file)!r} has a report of its own")
-    return results or found
+    return results
 
 
 def _read(file: Path) -> Any:

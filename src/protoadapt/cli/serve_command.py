@@ -4,7 +4,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from protoadapt.cli.options import DEFAULT_MODEL, MODEL_HELP, Device, find_device, option
+from protoadapt.cli.options import MODEL_HELP, Device, find_device, option
+from protoadapt.labeling import DEFAULT_MODEL
 
 MODEL_OR_CLASSIFIER_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --classifier, the one that made it)"
 TOKEN_HELP = "access token; generated when --host is not local"

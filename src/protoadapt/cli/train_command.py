@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 STOPPED = 143
 """Exit code after SIGTERM, as shells report it: a checkpoint is saved, and the run can be resumed."""
 
-SETTINGS_HELP = "change a setting, such as epochs=40; repeatable"
+CONFIG_HELP = "change a setting, such as epochs=40; repeatable"
 
 
 def train_command(
@@ -25,7 +25,7 @@ def train_command(
     recipe_name: Annotated[str, argument("name from `protoadapt recipes`; not needed with --resume", "RECIPE")] = "",
     dataset: Annotated[str, option("train on this dataset, with its default settings", "NAME")] = "",
     data_dir: DataDir = None,
-    settings: Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag="--set")] = None,
+    settings: Annotated[list[str] | None, option(CONFIG_HELP, "NAME=VALUE", flag="--set")] = None,
     seed: Annotated[int | None, option("random seed of the run (default: the recipe's)")] = None,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,

@@ -7,10 +7,9 @@ import typer
 
 from protoadapt import __version__
 
-VERBS = (
-    *("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "tune", "methods"),
-    *("report", "label", "predict", "suggest", "check", "serve", "models", "export", "calibrate"),
-)
+RESEARCH = ("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "tune", "methods")
+LABELLING = ("report", "label", "predict", "suggest", "check", "serve", "models", "export", "calibrate")
+VERBS = RESEARCH + LABELLING
 """In the order of the help. The verb VERB is the function VERB_command of the module of that name."""
 
 app = typer.Typer(

@@ -190,8 +190,10 @@ class PartsTable:
         contents, where they are known."""
         by_hex = {content.hex(): content for content in contents}
         by_name: dict[str, Place] = {}
-        copies = []
-        for part in self.parts if names or contents else ():
+        copies: list[tuple[bytes, str, Place]] = []
+        if not (names or contents):
+            return by_name, copies
+        for part in self.parts:
             lists = read_lists(part)
             rows = None
             for at, (name, content) in enumerate(zip_longest(lists["names"], lists.get("contents", ()))):

@@ -6,6 +6,8 @@ from typing import Any
 from protoadapt.core.errors import UserError, finite, whole_number
 
 MOST_EPISODES = 10**8
+NEED_BASE_MEAN = ("simpleshot", "bd_cspn", "laplacian_shot", "bavardage")
+"""Methods that centre by the mean of the base classes' features. Here, as the help names them without loading torch."""
 KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")
 
 
@@ -73,9 +75,8 @@ class Protocol:
                 whole_number(name, value, least)
             elif not finite(value, 0, below) or value in (0, below):
                 raise UserError(f"{name} is {value}: it must lie between 0 and {below:,.0f}")
-            object.__setattr__(
-                self, name, float(value) if least is None else int(value)
-            )  # numpy's numbers are not JSON
+            # numpy's numbers are not JSON
+            object.__setattr__(self, name, float(value) if least is None else int(value))
             if kind not in ("", self.kind) and value != each.default:
                 raise UserError(
                     f"{name} is {value} but the {self.kind} protocol does not use it: choose the {kind} protocol, or "

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from protoadapt.labeling.classifier import Classifier, load_classifier, save_classifier
     from protoadapt.labeling.label_pictures import label, predict
 
+DEFAULT_MODEL = "lite0"
+DEFAULT_METHOD = "bapa"
+"""What `label` embeds pictures with, and what it fits, unless others are asked for."""
 __all__ = ["Classifier", "label", "load_classifier", "predict", "save_classifier"]
 
 

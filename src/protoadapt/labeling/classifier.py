@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
 SCHEMA = "protoadapt-classifier/1"
-METHOD = "bapa"
-"""What `label` fits unless another is asked for."""
 TEMPERATURE = 0.85
 """Of all class probabilities, softmax(logits / T): that of BAPA with the smallest calibration error over collections of
 different kinds. An estimate from a task's own pictures is no better, and worse where labels were suggested."""

@@ -29,7 +29,7 @@ from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import of_card
-from protoadapt.vision.networks.engines import ONNXRUNTIME
+from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
 from protoadapt.vision.shards.make import embed_entries
 

@@ -30,7 +30,8 @@ from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.methods.common import unit
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.prototype_model import as_numpy
-from protoadapt.labeling.classifier import METHOD, Classifier
+from protoadapt.labeling import DEFAULT_METHOD
+from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.label_methods import make_estimator
 
 SAMPLE = 1000
@@ -291,7 +292,7 @@ def answer_task(table: np.ndarray, task: Drawn, way: int) -> TaskAnswers:
     """The answers of `label` to a task; table (N, D)."""
     support, unlabeled = table[task.support], table[task.unlabeled]
     codes = np.concatenate([task.codes, np.full(len(unlabeled), -1)])
-    fitted = make_estimator(METHOD, {}).fit(np.concatenate([support, unlabeled]), codes)
+    fitted = make_estimator(DEFAULT_METHOD, {}).fit(np.concatenate([support, unlabeled]), codes)
     classifier = Classifier.of(fitted, list(map(str, range(way))), {}, support, task.codes)
     classifier = replace(classifier, means=familiar_means(classifier, task.codes, unlabeled))
     seen = seen_of(classifier, task.codes, unlabeled)

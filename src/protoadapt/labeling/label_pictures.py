@@ -19,8 +19,8 @@ import numpy as np
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.core.threads import thread_pool
-from protoadapt.labeling import outputs
-from protoadapt.labeling.classifier import METHOD, load_classifier
+from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
+from protoadapt.labeling.classifier import load_classifier
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
 from protoadapt.labeling.outputs import (
     NONE_OF_CLASSES,
@@ -50,8 +50,6 @@ from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection
 
-MODEL = "lite0"
-"""The network of `label` unless another is asked for."""
 Loaded = tuple[Any, dict[str, Any]]
 """A network and its metadata, as `networks.load` returns them."""
 
@@ -179,7 +177,7 @@ def label(
     *,
     features: str | Path | None = None,
     model: str | Path | None = None,
-    method: str = METHOD,
+    method: str = DEFAULT_METHOD,
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
     sort_unknown: str | None = None,
@@ -243,12 +241,12 @@ def label(
 
         return make_estimator(method, settings or {}, device), checked_rate(unknown)
 
-    if settings or method != METHOD or unknown is not None or features:
+    if settings or method != DEFAULT_METHOD or unknown is not None or features:
         learner()  # mistakes are said before the work
     examples = read_support(support, images)
     check_way(sort, classes=class_names(examples.examples))
     if images is not None:
-        network = MODEL if model is None else model
+        network = DEFAULT_MODEL if model is None else model
         embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
         estimator, rate = learner()
         collection = pictures_collection(images, examples, embedded)

@@ -26,7 +26,8 @@ from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.methods.common import unit
 from protoadapt.core.prototype_model import power_transform
-from protoadapt.labeling.classifier import METHOD, Classifier
+from protoadapt.labeling import DEFAULT_METHOD
+from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.label_pictures import embed_folder, pictures_collection
 from protoadapt.labeling.names import class_cell, file_of, name_in
@@ -239,7 +240,7 @@ def suggest_folder(
         found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n)
         records = [next_record(one, {"file": names[row.tolist().index(one.row)]}) for one in found]
     else:
-        result = collection.name(make_estimator(METHOD, {}, device), paths=False, n_next=n).result
+        result = collection.name(make_estimator(DEFAULT_METHOD, {}, device), paths=False, n_next=n).result
         likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
         records = [one | likely[one["file"]] for one in result["next"]]
     if not records:

@@ -16,13 +16,8 @@ from protoadapt.report.motion import motion, motion_section, paths_of
 from protoadapt.report.picture_pages import check_sections
 
 LABELS = "protoadapt-labels/1"
-MODULES = tuple(
-    f"board/{name}.js"
-    for name in (
-        *("dom", "label_csv", "marks", "operations", "store", "views", "grid"),
-        *("classes", "inspector", "map", "dialogs", "keys", "board"),
-    )
-)
+NAMES = "dom label_csv marks operations store views grid classes inspector map dialogs keys board"
+MODULES = tuple(f"board/{name}.js" for name in NAMES.split())
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
 COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "given", "origin", "small")
@@ -41,7 +36,10 @@ UNCALIBRATED = (
 OFFLINE = tag(
     "p",
     "Corrections made here are kept in this browser and do not change the other labels: save them and run ",
-    *(tag("code", "protoadapt label"), " again with one more ", tag("code", "--support corrections.csv"), "."),
+    tag("code", "protoadapt label"),
+    " again with one more ",
+    tag("code", "--support corrections.csv"),
+    ".",
     class_="note",
 )
 """What becomes of corrections made in the page."""

@@ -157,9 +157,8 @@ def document_page(title: str, body: Html, *, css: str, of: str, script: str | No
     ]
     end = []
     if script:
-        text = json.dumps(data, allow_nan=False, separators=(",", ":")).replace(
-            "<", "\\u003c"
-        )  # no name ends the element
+        text = json.dumps(data, allow_nan=False, separators=(",", ":"))
+        text = text.replace("<", "\\u003c")  # no name ends the element
         end += [tag("script", Html(text), type="application/json", id="board-data"), tag("script", Html(script))]
     return "<!doctype html>\n" + tag("html", tag("head", metadata), tag("body", body, end), lang="en") + "\n"
 

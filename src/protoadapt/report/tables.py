@@ -25,10 +25,8 @@ RUNS_NOTES = (
     "p: over episodes, corrected for the number of methods (Holm)",
 )
 USUAL = {"crop": "none", "views": 1, "pooling": 1}
-ESCAPES = {
-    **{sign: "\\" + sign for sign in "_%&#${}"},
-    **{"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"},
-}
+ESCAPES = {sign: "\\" + sign for sign in "_%&#${}"}
+ESCAPES |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"}
 
 
 def measures(results: Sequence[Record], reference: str | None = None) -> list[dict[str, float | None]]:
@@ -305,8 +303,10 @@ def _run(result: Mapping[str, Any]) -> object:
 def embedding(result: Mapping[str, Any]) -> str:
     """Network, training run, weights, and whatever is unusual about crop, views and pooling."""
     features = result["features"]
+    run = _run(result)
     parts = [
-        *(features.get("backbone"), f"run {_run(result)}" if _run(result) else None),
+        features.get("backbone"),
+        f"run {run}" if run else None,
         f"weights {features['weights']}" if features.get("weights") else None,
         *(f"{key} {value}" for key, usual in USUAL.items() if (value := features.get(key, usual)) not in (usual, None)),
     ]

@@ -5,7 +5,6 @@ its signature (`settings`); every method keeps the laws of tests/core/test_laws.
 """
 
 from protoadapt.core.methods.by_name import METHODS as METHODS
-from protoadapt.core.methods.by_name import NEED_BASE_MEAN as NEED_BASE_MEAN
 from protoadapt.core.methods.by_name import Method as Method
 from protoadapt.core.methods.by_name import method as method
 from protoadapt.core.methods.by_name import parse_assignments as parse_assignments

@@ -41,8 +41,6 @@ METHODS: dict[str, Callable[..., Tensor]] = {
 }
 TRANSFORMS: dict[str, Callable[..., Episodes]] = {"bpa": bpa, "whiten": whiten}
 """What can stand before a method: "bpa+cipa"."""
-NEED_BASE_MEAN = frozenset({"simpleshot", "bd_cspn", "laplacian_shot", "bavardage"})
-"""Methods that centre by the mean of the base classes' features."""
 
 
 @dataclass(frozen=True)

@@ -21,12 +21,13 @@ from protoadapt.vision.pictures.split import SplitSource, fingerprint
 PER_CLASS = 60
 DRAWING = 3  # version of the drawing code, part of the cache key: raise it when pictures change
 
-FACES = (
-    *(f"DejaVuSans{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
-    *(f"DejaVuSansMono{style}" for style in ("", "-Bold", "-Oblique", "-BoldOblique")),
-    *(f"DejaVuSerif{style}" for style in ("", "-Bold", "-Italic", "-BoldItalic")),
-    *(f"STIXGeneral{style}" for style in ("", "Bol", "Italic", "BolIta")),
-)
+STYLES = {
+    "DejaVuSans": ("", "-Bold", "-Oblique", "-BoldOblique"),
+    "DejaVuSansMono": ("", "-Bold", "-Oblique", "-BoldOblique"),
+    "DejaVuSerif": ("", "-Bold", "-Italic", "-BoldItalic"),
+    "STIXGeneral": ("", "Bol", "Italic", "BolIta"),
+}
+FACES = tuple(family + style for family, styles in STYLES.items() for style in styles)
 ASCII_FACES = ("cmb10", "cmmi10", "cmr10", "cmss10", "cmti10", "cmtt10")  # Computer Modern: other codes are not Unicode
 
 

@@ -17,9 +17,9 @@ from torch import Tensor, fx, nn
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision.networks.backbones import Noise, Staged, generalised_mean
 from protoadapt.vision.networks.lite import Convolution
-from protoadapt.vision.networks.onnx_engine import ENGINE, OnnxEngine, keep_graph
+from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, OnnxEngine, keep_graph
 
-TORCH, ONNXRUNTIME = "torch", ENGINE
+TORCH = "torch"
 IR_VERSION, OPSET = 8, 17
 AGREE = 0.99999
 """Least cosine of the features of two engines."""

@@ -19,7 +19,7 @@ from protoadapt.core.files import sha256_of, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
 
-ENGINE = "onnxruntime"
+ONNXRUNTIME = "onnxruntime"
 MOST = 16
 """Networks that are kept; the one that was written first goes first."""
 NOWHERE = "/dev/null/nowhere"
@@ -125,7 +125,7 @@ def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
         return None
     try:
         engine = OnnxEngine(str(path), _threads())
-        return engine, network_metadata("a kept graph", "", **engine.metadata) | {"engine": ENGINE}
+        return engine, network_metadata("a kept graph", "", **engine.metadata) | {"engine": ONNXRUNTIME}
     except Exception:  # a damaged file may fail in any way
         path.unlink(missing_ok=True)
         return None

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError, count, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.cards import first_line, network_metadata
-from protoadapt.vision.networks.onnx_engine import ENGINE, onnx_session, stored_metadata
+from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, onnx_session, stored_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -60,7 +60,7 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         std=stored.get("std"),
         crop=str(stored.get("crop") or "none"),
         dataset=str(stored.get("dataset") or "unknown"),
-        engine=ENGINE,
+        engine=ONNXRUNTIME,
     )
     size = metadata["size"]
     for pictures in (1, 3):

@@ -24,11 +24,10 @@ from typing import Any, NamedTuple
 from protoadapt.core.errors import BROKEN, UserError, whole_number
 from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
+from protoadapt.vision.shards import SHARD_SIZE
 
 SCHEMA = "protoadapt-manifest/1"
 MANIFEST = re.compile(rb'\A\{"schema": ?"protoadapt-manifest/')
-SHARD_SIZE = 1024
-"""Pictures per shard: a megabyte of features, and at most a minute of one core's work to lose."""
 LARGEST_SHARD = 1_000_000
 TRAILER = 64  # bytes of the last line, at most
 
