@@ -208,6 +208,7 @@ def started(words: list[Any], out: Path, before: Callable[[], None] = lambda: No
     code = CRASHED
     try:
         os.setpgid(0, 0)
+        torch.set_num_threads(1)  # others would be waited for: a fork has none of them
         sys.stdout = sys.stderr = stream
         for descriptor in (1, 2):
             os.dup2(stream.fileno(), descriptor)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
 from benchmarks import faults
 
@@ -76,3 +77,18 @@ def test_what_hangs_or_grows_is_found(world, monkeypatch):
     monkeypatch.setattr(faults, "MOST_GB", 0.0)
     monkeypatch.setattr(faults, "main", lambda: None)
     assert "GB" in ends("files", world, 1)[0][1]
+
+
+def test_a_command_does_not_wait_for_threads_of_torch_that_a_fork_left_behind(world, monkeypatch):
+    def work():
+        return torch.ones(500_000).exp().sum()
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        work()
+        monkeypatch.setattr(faults, "LONGEST", 20.0)
+        monkeypatch.setattr(faults, "main", work)
+        assert ends("files", world, 1) == [("read", "")]
+    finally:
+        torch.set_num_threads(before)
