@@ -406,8 +406,9 @@ def served(world: World, out: Path) -> Iterator[httpx.Client]:
             check(time.monotonic() - begin < LONGEST, "the server does not start")
             time.sleep(0.01)
             said = (out / "said").read_text()
-        address = said.partition("http://")[2].split()[0]
-        with httpx.Client(base_url=f"http://{address}", timeout=LONGEST, trust_env=False) as page:
+        host, _, entry = said.partition("http://")[2].split()[0].partition("/")
+        with httpx.Client(base_url=f"http://{host}", timeout=LONGEST, trust_env=False) as page:
+            page.get(f"/{entry}")  # with its token, which becomes a cookie
             yield page
         said = (out / "said").read_text()
         check("Traceback" not in said, said[-2000:])

@@ -8,11 +8,12 @@ from fastapi import FastAPI, Request
 from starlette.responses import PlainTextResponse
 from starlette.testclient import TestClient
 
-from protoadapt.app.guard import COOKIE, Guard
+from protoadapt.app.guard import Guard
 from protoadapt.app.server import checked_token
 from protoadapt.core.errors import UserError
 
 TOKEN = "0123456789abcdef-_"
+COOKIE = Guard(PlainTextResponse(""), TOKEN).cookie
 
 
 def client(token=None, base="http://127.0.0.1:7860"):

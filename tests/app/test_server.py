@@ -17,27 +17,34 @@ import httpx
 import uvicorn
 from helpers.command import refused
 
-from protoadapt.app.server import kept_folder, listening_socket, protocol
+from protoadapt.app.server import kept_folder, kept_token, listening_socket, protocol
+from protoadapt.core.errors import UserError
 
 
 async def inside(scope, receive, send):
-    """Takes the whole request and answers."""
-    while (await receive()).get("more_body"):
-        pass
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
 
 
 @contextmanager
-def serving(*limits):
+def serving(seconds):
     """A server with such connections, and its port."""
     with listening_socket("127.0.0.1", 0) as listener:
-        server = uvicorn.Server(uvicorn.Config(inside, log_level="critical", http=protocol(*limits), lifespan="off"))
+        server = uvicorn.Server(uvicorn.Config(inside, log_level="critical", http=protocol(seconds), lifespan="off"))
         thread = threading.Thread(target=server.run, args=[[listener]], daemon=True)
         thread.start()
         yield server, listener.getsockname()[1]
         server.should_exit = True
         thread.join(20)
+
+
+def visitor_of(address) -> httpx.Client:
+    """A visitor who opened the address that the server said, with its token."""
+    opened = urlsplit(address)
+    visitor = httpx.Client(base_url=f"http://127.0.0.1:{opened.port}", timeout=60, follow_redirects=True)
+    page = visitor.get(f"/?{opened.query}")
+    assert (page.status_code, "token" in str(page.url)) == (200, False)
+    return visitor
 
 
 def half(port) -> socket.socket:
@@ -69,22 +76,18 @@ def test_a_half_sent_request_is_closed():
         assert is_closed(one), "so is the second request of a connection"
 
 
-def begun(port, content=b"") -> socket.socket:
-    """A connection that sends the head of a request and a part of its body."""
-    one = socket.create_connection(("127.0.0.1", port), timeout=20)
-    one.sendall(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 20000\r\n\r\n" + content)
-    return one
+HEAD = b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n\r\n"
 
 
 class Wire(SimpleNamespace):
     """A connection without a network, whose time goes on as `go` says; what it asks of its loop and transport."""
 
-    def __init__(self):
+    def __init__(self, kind=None):
         super().__init__(now=0.0, timers={}, unsent=0, aborted=False)
         for name in ("close", "pause_reading", "resume_reading", "write", "get_extra_info"):
             setattr(self, name, lambda *_: None)
         self.config = uvicorn.Config(inside, log_level="critical", lifespan="off")
-        self.connection = protocol(10.0)(self.config, uvicorn.server.ServerState(), {}, self)
+        self.connection = (kind or protocol(10.0))(self.config, uvicorn.server.ServerState(), {}, self)
         self.connection.connection_made(self)
 
     def time(self):
@@ -118,7 +121,7 @@ class Wire(SimpleNamespace):
 def test_a_body_that_drips_is_closed_and_a_slow_one_is_not():
     for portion, closed in ((1, True), (30_000, False)):
         wire = Wire()
-        wire.connection.data_received(b"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9000000\r\n\r\n")
+        wire.connection.data_received(HEAD)
         for _ in range(10):
             wire.connection.data_received(b"x" * portion)
             wire.connection.cycle.body.clear()  # as the page takes it
@@ -139,16 +142,13 @@ def test_an_answer_may_take_long_but_has_to_be_taken():
 
 
 def test_who_is_furthest_behind_gives_way_to_a_newcomer():
-    with serving(60.0, 3) as (_, port):
-        slow, fast, slower = begun(port, b"x"), begun(port, b"x" * 19_999), begun(port)
-        for _ in range(2):
-            newcomer = socket.create_connection(("127.0.0.1", port), timeout=20)
-            newcomer.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert b"200 OK" in newcomer.recv(1000)
-        assert is_closed(slow)
-        fast.sendall(b"x")
-        assert b"200 OK" in fast.recv(1000)
-        slower.close()
+    kind = protocol(10.0, 2)
+    slow, fast = Wire(kind), Wire(kind)
+    for wire, part in ((slow, b"x"), (fast, b"x" * 30_000)):
+        wire.connection.data_received(HEAD + part)
+        wire.now = 5.0
+    newcomer = Wire(kind)
+    assert (slow.aborted, fast.aborted, newcomer.aborted) == (True, False, False)
 
 
 def test_no_part_of_an_answer_waits_for_the_other_side():
@@ -161,14 +161,10 @@ def test_no_part_of_an_answer_waits_for_the_other_side():
 
 def test_elsewhere_with_a_token_and_nothing_beyond_the_page(tmp_path, served, painted):
     with served(tmp_path, "--host", "0.0.0.0", "--max-mb", "1", ends_by=signal.SIGINT) as address:
-        opened = urlsplit(address)
-        base = f"http://127.0.0.1:{opened.port}"
-        stranger = httpx.Client(base_url=base, timeout=60)
+        stranger = httpx.Client(base_url=f"http://127.0.0.1:{urlsplit(address).port}", timeout=60)
         for path in ("/", "/api/about", "/static/live.js", "/api/boards/aaaaaaaaaaaaaaaa"):
             assert stranger.get(path).status_code == 401, path
-        visitor = httpx.Client(base_url=base, timeout=60, follow_redirects=True)
-        page = visitor.get(f"/?{opened.query}")
-        assert (page.status_code, "token" in str(page.url)) == (200, False)
+        visitor = visitor_of(address)
         board = "/api/boards/" + visitor.post("/api/boards").json()["id"]
         sent = visitor.post(f"{board}/pictures", files={"files": ("a.png", painted("red"))})
         assert sent.json()["skipped"] == []
@@ -198,7 +194,7 @@ def test_a_killed_server_loses_nothing_that_it_answered(tmp_path, served, painte
     home, temporary = tmp_path / "kept", tmp_path / "temporary"
     temporary.mkdir()
     with served(temporary, "--keep", str(home), ends_by=signal.SIGKILL) as address:
-        visitor = httpx.Client(base_url=address, timeout=60)
+        visitor = visitor_of(address)
         name = visitor.post("/api/boards").json()["id"]
         board = f"/api/boards/{name}"
         files = [("files", ("x", painted(colour, i))) for colour in ("red", "blue") for i in range(3)]
@@ -208,21 +204,41 @@ def test_a_killed_server_loses_nothing_that_it_answered(tmp_path, served, painte
         steps = [{"patch": {"labels": {"1": "blue"}}, "words": "wrong"}, {"undo": 1}]
         before = visitor.post(f"{board}/changes?revision={revision}", json=steps).json()
         small = visitor.get(f"{board}/small/4").content
+        assert httpx.get(f"http://127.0.0.1:{urlsplit(address).port}/api/about", timeout=60).status_code == 401
+        assert {file.stat().st_mode & 0o077 for file in (home, *home.rglob("*"))} == {0}, "nor do others read a file"
     temporary = tmp_path / "again"
     temporary.mkdir()
     with served(temporary, "--keep", str(home)) as address:
-        visitor = httpx.Client(base_url=address, timeout=60)
+        visitor = httpx.Client(
+            base_url=f"http://127.0.0.1:{urlsplit(address).port}", cookies=visitor.cookies, timeout=60
+        )
         assert [one["id"] for one in visitor.get("/api/about").json()["kept"]] == [name]
         after = visitor.get(board).json()
         assert after == before | {"revision": after["revision"]}
         assert (after["redo"], visitor.get(f"{board}/small/4").content) == ("wrong", small)
 
 
+def test_a_folder_of_boards_is_closed_to_others_unless_it_holds_other_files(tmp_path):
+    tmp_path.chmod(0o755)
+    (tmp_path / ".token").write_text("known-to-somebody-else")
+    with kept_folder(tmp_path):
+        token = kept_token(tmp_path)
+        assert (tmp_path.stat().st_mode & 0o777, kept_token(tmp_path)) == (0o700, token)
+        assert token != "known-to-somebody-else"
+    tmp_path.chmod(0o755)
+    (tmp_path / "thesis.tex").touch()
+    with pytest.raises(UserError, match="holds other files"), kept_folder(tmp_path):
+        pass
+    assert tmp_path.stat().st_mode & 0o777 == 0o755
+
+
 def test_mistakes_are_one_sentence(model, tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         assert f"127.0.0.1 port {port} cannot be used" in refused("serve", "--model", model, "--port", port)
-    assert "16 to 256" in refused("serve", "--model", model, "--host", "0.0.0.0", "--token", "short")
+    (tmp_path / "token").write_text("short\n")
+    assert "16 to 256" in refused("serve", "--model", model, "--token-file", tmp_path / "token")
+    assert "nothing-here" in refused("serve", "--model", model, "--token-file", tmp_path / "nothing-here")
     assert "no.such.host.invalid" in refused("serve", "--model", model, "--host", "no.such.host.invalid")
     assert "there is no model 'lite9'" in refused("serve", "--model", "lite9")
     (tmp_path / "file").write_text("")

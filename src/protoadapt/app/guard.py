@@ -9,6 +9,7 @@ with the address once and is then a cookie, which keeps it out of later historie
 A request has a limited size, and `server` closes connections on which it comes too slowly.
 """
 
+import hashlib
 import hmac
 import ipaddress
 import re
@@ -19,7 +20,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "protoadapt-token"
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -58,6 +58,8 @@ class Guard:
     def __init__(self, app: ASGIApp, token: str | None = None, largest: int = 64 << 20):
         self.app = app
         self.token = token
+        mark = hashlib.sha256((token or "").encode()).hexdigest()[:8]  # all ports of a computer share their cookies
+        self.cookie = f"protoadapt-{mark}"
         self.largest = largest
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -105,10 +107,12 @@ class Guard:
         """None for requests with the token, else the answer to a request without."""
         if _equal(request.query_params.get("token"), token):
             answer = RedirectResponse("/", 303)
-            answer.set_cookie(COOKIE, token, httponly=True, samesite="lax", secure=request.url.scheme == "https")
+            answer.set_cookie(self.cookie, token, httponly=True, samesite="lax", secure=request.url.scheme == "https")
             return answer
         kind, _, sent = request.headers.get("authorization", "").partition(" ")
-        if _equal(request.cookies.get(COOKIE), token) or (kind.lower() == "bearer" and _equal(sent.strip(), token)):
+        if _equal(request.cookies.get(self.cookie), token) or (
+            kind.lower() == "bearer" and _equal(sent.strip(), token)
+        ):
             return None
         return PlainTextResponse("Open the whole address that `protoadapt serve` printed, ?token=… included.\n", 401)
 

@@ -7,6 +7,7 @@ are waited for give way to new ones, and nothing is written of what fails.
 
 import asyncio
 import logging
+import os
 import re
 import secrets
 import signal
@@ -27,9 +28,9 @@ from protoadapt.app.api import ERRORS, Service, board_routes
 from protoadapt.app.guard import Guard, is_loopback
 from protoadapt.app.intake import Limits
 from protoadapt.app.predict_api import Predictor, predict_routes
-from protoadapt.app.session import Boards
+from protoadapt.app.session import ID, Boards
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import scratch_folder
+from protoadapt.core.files import locked, scratch_folder, write_text
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.vision.pictures.formats import quiet_pillow
 
@@ -39,6 +40,7 @@ SECONDS, SLOWEST, GRACE = 10.0, 2048, 10
 """Seconds over which a connection has to move so many bytes each, and those that requests have to end at the end."""
 MOST_WAITING, BACKLOG = 120, 32
 """Connections whose other side is waited for, and those that wait to be accepted."""
+TOKEN, TOKEN_FILE = re.compile(r"[A-Za-z0-9_-]{16,256}"), ".token"
 
 
 def serve(
@@ -56,9 +58,11 @@ def serve(
     """Serves the page until Ctrl-C or SIGTERM; `on_ready` is called with the address to open.
 
     network, metadata: of `vision.networks.load`. port: 0 takes any free one. token: required of every visitor;
-    generated where `host` is not this computer only. keep: a folder in which boards outlive the server. classifier: of
-    the same network; adds the endpoint for programs (`predict_api`).
+    generated where `host` is not this computer only. keep: a folder in which boards outlive the server, with a token of
+    its own where none is given. classifier: of the same network; adds the endpoint for programs (`predict_api`).
     """
+    listed = token is None and is_loopback(host)
+    needs_token = token is None and keep is not None
     token = checked_token(host, token)
     with (
         quiet_pillow(),
@@ -66,8 +70,10 @@ def serve(
         _temporary_folder() as folder,
         kept_folder(keep) if keep else nullcontext(folder) as home,
     ):
+        if needs_token:
+            token = kept_token(home)
         boards = Boards(home, metadata["weights"], limits.pictures, keep is not None)
-        app = page_app(Service(network, metadata, limits, boards, listed=token is None), classifier)
+        app = page_app(Service(network, metadata, limits, boards, listed), classifier)
         place = f"[{host}]" if ":" in host else host
         on_ready(f"http://{place}:{listener.getsockname()[1]}/" + (f"?token={token}" if token else ""))
         for name in ("asyncio", "python_multipart"):  # which write of every socket or form that fails
@@ -99,34 +105,46 @@ def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
 
 def checked_token(host: str, token: str | None) -> str | None:
     """The token of the user, or a new one where other computers can reach the page, or None."""
-    if token is not None and not re.fullmatch(r"[A-Za-z0-9_-]{16,256}", token):
+    if token is not None and not TOKEN.fullmatch(token):
         raise UserError("the token must have 16 to 256 letters, digits, - and _: leave it out to have one generated")
     return token or (None if is_loopback(host) else secrets.token_urlsafe(24))
 
 
+def kept_token(home: Path) -> str:
+    """The token of a folder of boards, made once, so that a page that is open goes on when its server starts again.
+
+    Other users of this computer reach its address too, and would be shown all boards.
+    """
+    file = home / TOKEN_FILE
+    token = file.read_text() if file.is_file() else ""
+    if not TOKEN.fullmatch(token):
+        token = secrets.token_urlsafe(24)
+        write_text(file, token)
+    return token
+
+
 @contextmanager
 def kept_folder(keep: Path) -> Iterator[Path]:
-    """The folder of the boards that are kept, for one server at a time; nobody else here may look into it.
+    """The folder of the boards that are kept, for one server at a time; no other user may look into it.
 
-    Two servers would each add lines to the same log without knowing the other's. A lock of the system ends with its
-    process, however that ends.
+    Two servers would each add lines to the same log without knowing the other's.
     """
     try:
         keep.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = open(keep / ".lock", "ab")  # noqa: SIM115
+        if os.name == "posix" and keep.stat().st_mode & 0o077:
+            if any(not (one.name.startswith(".") or ID.fullmatch(one.name)) for one in keep.iterdir()):
+                raise UserError(
+                    f"--keep {str(keep)!r} holds other files and is open to others: give a folder of its own"
+                )
+            keep.chmod(0o700)
+            (keep / TOKEN_FILE).unlink(missing_ok=True)  # others may have read it, or put it there
     except OSError as error:
         raise UserError(f"--keep {str(keep)!r} cannot be used ({error.strerror}): give another folder") from error
-    with lock:
-        try:
-            import fcntl
-
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+    with locked(keep) as held:
+        if held is False:
             raise UserError(
                 f"--keep {str(keep)!r} is in use by another protoadapt serve: end that one, or give another folder"
-            ) from None
-        except (ImportError, OSError):
-            pass  # Windows, and network drives without locks
+            )
         yield keep.resolve()
 
 
@@ -221,9 +239,11 @@ def _temporary_folder() -> Iterator[Path]:
     for one in signal.Signals:
         if one.name in ("SIGTERM", "SIGHUP"):
             signal.signal(one, end)
+    mask = os.umask(0o077)
     try:
         with scratch_folder(Path(tempfile.gettempdir()), "protoadapt-serve-") as folder:
             tempfile.tempdir = str(folder)
             yield folder.resolve()
     finally:
         tempfile.tempdir = None
+        os.umask(mask)
