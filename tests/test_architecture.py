@@ -71,10 +71,17 @@ def test_modules_of_the_core_import_only_those_before_them():
                 assert not later, f"{file.name} imports {later}, which comes after it"
 
 
-def public_names(file: Path) -> list[str]:
-    """Functions and classes of a module that other modules may import."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in ast.parse(file.read_text()).body if isinstance(node, kinds) and node.name[0] != "_"]
+def public_names(file: Path) -> set[str]:
+    """Functions, classes, constants and types of a module that other modules may import; type variables are letters."""
+    names = set()
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            parts = [part for target in targets for part in ast.walk(target)]
+            names |= {part.id for part in parts if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store)}
+    return {name for name in names if name[0] != "_" and len(name) > 1}
 
 
 def test_no_public_name_means_two_things():

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import class_means, neighbours, sq_distances, transductive_only, unit
-from protoadapt.core.methods.settings import LossWeights, Setting, Steps, Temperature, checked
+from protoadapt.core.methods.settings import LogitScale, LossWeights, Setting, Steps, checked
 
 Neighbours = Annotated[
     int | None, Setting("k, neighbours of a row; none: 20 below five shots, 10 from five", 1, 100_000)
@@ -41,7 +41,7 @@ def alpha_am(
     reach: Reach = None,
     alpha: Order = None,
     lr: Step = 1e-4,
-    temp: Temperature = 15.0,
+    temp: LogitScale = 15.0,
     weights: LossWeights = (1.0, 1.0, 1.0),
 ) -> Tensor:
     """Label propagation over a graph that is learned per task, for imbalanced queries. Returns (E, Q, W).

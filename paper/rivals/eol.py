@@ -21,14 +21,14 @@ from torch.nn.functional import normalize
 from paper.rivals.oslo import answered
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, class_means, transductive_only, unit
-from protoadapt.core.methods.settings import LearningRate, Setting, Steps, Temperature, checked
+from protoadapt.core.methods.settings import LearningRate, LogitScale, Setting, Steps, checked
 
 Share = Annotated[float, Setting("b, expected share of queries of no class", 1e-3, 0.999)]
 
 
 @checked
 def eol(
-    episodes: Episodes, *, b: Share = 0.5, n_iter: Steps = 50, lr: LearningRate = 0.01, temp: Temperature = 10.0
+    episodes: Episodes, *, b: Share = 0.5, n_iter: Steps = 50, lr: LearningRate = 0.01, temp: LogitScale = 10.0
 ) -> Tensor:
     """Prototypes and a scale and a shift of each class's logits, learned per task. Returns (E, Q, W).
 

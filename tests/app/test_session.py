@@ -141,7 +141,7 @@ def test_another_model_is_refused(session):
 
 
 def test_a_full_server_refuses_a_newcomer_and_erases_nobody(tmp_path, monkeypatch):
-    monkeypatch.setattr(session_module, "MOST", 2)
+    monkeypatch.setattr(session_module, "_MOST", 2)
     boards = Boards(tmp_path, WEIGHTS, 100)
     one, two = boards.new(), boards.new()
     add(one, cloud())

@@ -70,7 +70,7 @@ def test_the_report_command_makes_the_same_page_from_the_files(done, tmp_path, m
 def test_results_are_of_the_features_that_are_there(done):
     stored = load_features(done / "features.safetensors")
     results = [json.loads(file.read_text()) for file in (done / "results").iterdir()]
-    assert len(results) == len(demo_run.SHOTS) * len(demo_run.METHODS_SHOWN)
+    assert len(results) == len(demo_run._SHOTS) * len(demo_run.METHODS_SHOWN)
     assert {(one["features"]["hash"], one["features"]["split"]) for one in results} == {(stored.hash, "novel")}
 
 

@@ -18,7 +18,7 @@ from protoadapt import save_features
 from protoadapt.cli import EXTRAS, main
 from protoadapt.cli.verbs import VERBS, app
 from protoadapt.core.features import synthetic_features
-from protoadapt.report.tables import FORMATS
+from protoadapt.report.tables import TABLE_FORMATS
 from protoadapt.training.datasets.registry import DATASETS
 
 COMMANDS = get_command(app).commands
@@ -209,7 +209,7 @@ def test_a_verb_replaces_files_of_its_own_kind_only(folder, model):
         ("compare", *small, "--json", "c.json"),
         ("tune", *small, "--out", "t.json"),
         ("report", "r.json", "c.json", "--out", "page"),
-        *(("report", "r.json", "c.json", "--format", form, "--out", f"table {form}") for form in FORMATS),
+        *(("report", "r.json", "c.json", "--format", form, "--out", f"table {form}") for form in TABLE_FORMATS),
         ("manifest", "images", "--out", "m"),
         ("export", model, "--out", "m.onnx"),
     ):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from protoadapt.core import episodes
 from protoadapt.core.episodes import BLOCK, Episodes, _dirichlet_counts, draw
 from protoadapt.core.errors import UserError
-from protoadapt.core.protocol import KINDS, Protocol
+from protoadapt.core.protocol import PROTOCOL_KINDS, Protocol
 
 LABELS = np.repeat(np.arange(8), 40)
 
@@ -22,7 +22,7 @@ def drawn(protocol, seed=0, episodes=BLOCK, labels=LABELS):
 
 @settings(max_examples=60, deadline=None)
 @given(
-    kind=st.sampled_from(KINDS),
+    kind=st.sampled_from(PROTOCOL_KINDS),
     way=st.integers(2, 4),
     shot=st.integers(1, 5),
     query=st.integers(1, 6),

@@ -24,9 +24,9 @@ from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
 LONGEST_TEXT = 16 << 20
 """Bytes of JSON or of a table: labels of 50,000 pictures, and to spare. Either takes many times that in memory."""
-STEPS = 1000
+_STEPS = 1000
 """Steps in one request; each waits for the disk."""
-SIDES = {"small": SMALL, "large": LARGE}
+_SIDES = {"small": SMALL, "large": LARGE}
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
 
@@ -120,9 +120,9 @@ def board_routes(service: Service) -> APIRouter:
 
     @routes.get("/api/boards/{board}/{size}/{place}")
     def copy(here: Here, size: str, place: int) -> Response:
-        if size not in SIDES or not 0 <= place < len(here.board.pictures):
+        if size not in _SIDES or not 0 <= place < len(here.board.pictures):
             raise HTTPException(404)
-        if (content := here.copy(here.board.pictures[place].key, SIDES[size])) is None:
+        if (content := here.copy(here.board.pictures[place].key, _SIDES[size])) is None:
             raise HTTPException(404, "The copy of this picture is damaged: drop the picture again.")
         headers = {"Cache-Control": "private, max-age=31536000, immutable"}
         return Response(content, media_type="image/webp", headers=headers)
@@ -172,8 +172,8 @@ async def text_body(request: Request) -> bytes:
 async def sent_steps(request: Request) -> list[dict[str, Any]]:
     """The changes that a page sends, a JSON list of objects."""
     found = _parsed(await text_body(request))
-    if not isinstance(found, list) or len(found) > STEPS or not all(isinstance(one, dict) for one in found):
-        raise UserError(f"changes are a JSON list of up to {STEPS:,} objects: load the page again")
+    if not isinstance(found, list) or len(found) > _STEPS or not all(isinstance(one, dict) for one in found):
+        raise UserError(f"changes are a JSON list of up to {_STEPS:,} objects: load the page again")
     return found
 
 

@@ -38,7 +38,7 @@ NAMED = 2
 LONGEST, MOST_CLASSES = 80, 5000
 """Characters of a class name, and classes of a board."""
 Patch = Mapping[str, Any]
-Place = Annotated[int, Field(ge=0, lt=10**9, strict=False)]
+_Place = Annotated[int, Field(ge=0, lt=10**9, strict=False)]
 
 
 class BoardPicture(NamedTuple):
@@ -99,10 +99,10 @@ def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[i
 class Change(BaseModel, extra="forbid", strict=True):
     """A patch as it may come from a browser, whose keys are text in JSON."""
 
-    labels: dict[Place, str | None] = {}
+    labels: dict[_Place, str | None] = {}
     classes: list[str] | None = None
-    gone: dict[Place, bool] = {}
-    origins: dict[Place, Literal[IN_FOLDER, IN_TABLE, CORRECTED]] = {}  # type: ignore[valid-type]
+    gone: dict[_Place, bool] = {}
+    origins: dict[_Place, Literal[IN_FOLDER, IN_TABLE, CORRECTED]] = {}  # type: ignore[valid-type]
 
 
 def change(board: Board, patch: Patch) -> Board:

@@ -25,7 +25,7 @@ POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 """What a browser may load: files of this page, and pictures. Scripts and styles inside the markup do not run."""
-HEADERS = {
+_HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "same-origin",
     "X-Content-Type-Options": "nosniff",
@@ -69,7 +69,7 @@ class Guard:
         async def stricter(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update(_HEADERS)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 

@@ -22,7 +22,7 @@ from protoadapt.labeling.collection import Named, few_steps, prepared_path
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import UNLABELED
 
-LARGEST = 6000
+_LARGEST = 6000
 """Pictures up to which t-SNE is computed."""
 
 
@@ -33,8 +33,8 @@ def map_points(session: Session, metadata: Mapping[str, Any], kind: str) -> dict
         present, (known, newest) = board.present, session.tsne or ([], None)
         if len(present) < 3:
             raise UserError("a map needs three pictures: add more")
-        if kind == "tsne" and len(present) > LARGEST:
-            raise UserError(f"t-SNE is computed for up to {LARGEST:,} pictures: use PCA for {len(present):,}")
+        if kind == "tsne" and len(present) > _LARGEST:
+            raise UserError(f"t-SNE is computed for up to {_LARGEST:,} pictures: use PCA for {len(present):,}")
         if kind == "tsne" and newest and not newest.done():
             return {"ready": False}
         if kind == "tsne" and newest and known == present:  # corrections do not move the pictures

@@ -52,7 +52,7 @@ from protoadapt.vision.pictures.walk import Skipped
 
 LOG, TITLE = "operations.jsonl", "title"
 ID, KEY = re.compile(r"[A-Za-z0-9_-]{16}"), re.compile(r"[0-9a-f]{64}")
-MOST = 50
+_MOST = 50
 """Sessions in memory at once."""
 IDLE, EMPTY_IDLE = 3600.0, 120.0
 """Seconds without a sign of its page after which a session is forgotten; of one without pictures."""
@@ -303,8 +303,8 @@ class Boards:
         """A new session. Nobody's board gives way to it: a server that is full says so."""
         with self._lock:
             self._forget()
-            if len(self._open) >= MOST:
-                raise UserError(f"this server already holds {MOST} boards: close one that is not needed, or try later")
+            if len(self._open) >= _MOST:
+                raise UserError(f"this server already holds {_MOST} boards: close one that is not needed, or try later")
             session = new_session(self.home, self.weights)
             self._open[session.id] = session
             return session

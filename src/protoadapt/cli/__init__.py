@@ -68,7 +68,7 @@ EXTRAS = {
     "timm": "timm",
 }
 """The extra that brings each module which a plain install lacks."""
-FULL = {
+_FULL = {
     **dict.fromkeys(("calibrate", "check", "label", "predict", "suggest"), "label"),
     **dict.fromkeys(("demo", "train"), "train"),
     "export": "onnx",
@@ -86,7 +86,7 @@ def _absent(error: Exception, verb: list[str]) -> str:
 
     extra = EXTRAS[module]
     if extra == "vision":
-        extra = FULL.get("".join(verb), extra)
+        extra = _FULL.get("".join(verb), extra)
     package = {"PIL": "pillow", "python_multipart": "python-multipart"}.get(module, module)
     return f"this needs {package}, which is not installed: {install(extra)}"
 

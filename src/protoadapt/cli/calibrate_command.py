@@ -11,12 +11,12 @@ from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, write_text
 
-SOURCES_HELP = "feature files of classes that the network was not trained on, best of several different collections"
+_SOURCES_HELP = "feature files of classes that the network was not trained on, best of several different collections"
 EPISODES_HELP = "tasks of each kind (four numbers of classes from 3 to 20; 1, 3 and 5 shots) per collection"
 
 
 def calibrate_command(
-    sources: Annotated[list[Path], argument(SOURCES_HELP, "FILE …")],
+    sources: Annotated[list[Path], argument(_SOURCES_HELP, "FILE …")],
     card: Annotated[Path, option("model card beside the model file; created or updated", "MODEL.json")],
     episodes: Annotated[int, option(EPISODES_HELP, min=2)] = 40,  # every second one has pictures of other classes
 ) -> None:
@@ -28,7 +28,7 @@ def calibrate_command(
     from protoadapt.core.features import load_features
     from protoadapt.labeling.familiarity import calibrate
     from protoadapt.report.tables import origin
-    from protoadapt.vision.networks.cards import SCHEMA, read_card
+    from protoadapt.vision.networks.cards import CARD_SCHEMA, read_card
 
     if check_output(card, *sources).suffix != ".json":
         raise UserError(f"a model card is a JSON file, not {card.name!r}: end the name in .json")
@@ -37,7 +37,7 @@ def calibrate_command(
         raise UserError(f"{str(card)!r} is not a model card and is left as is: give another name")
     tables = [load_features(source) for source in sources]
     made_by = [_weights(source.name, table.metadata) for source, table in zip(sources, tables)]
-    content = content or {"schema": SCHEMA, "name": card.stem, "weights": made_by[0]}
+    content = content or {"schema": CARD_SCHEMA, "name": card.stem, "weights": made_by[0]}
     if {*made_by} != {content.get("weights")}:
         of = f"the features are of weights {', '.join(dict.fromkeys(made_by))}, the card of {content.get('weights')}"
         raise UserError(f"{of}: extract them again")

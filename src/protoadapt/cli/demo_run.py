@@ -33,8 +33,8 @@ from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.pictures.split import Images
 
 METHODS_SHOWN = ("protonet", "semi_protonet(metric=cosine)", "cipa")
-SHOTS = (1, 5)
-CHARACTERS, EXAMPLES, OTHERS = 5, 3, 12
+_SHOTS = (1, 5)
+_CHARACTERS, _EXAMPLES, _OTHERS = 5, 3, 12
 """Of the folder that is labelled: characters, and pictures of each with and without a label."""
 
 
@@ -73,7 +73,7 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
 
     say_when(f"evaluating {episodes:,} episodes of five characters, with 1 and with 5 labelled pictures of each")
     files: dict[str, dict[str, Any]] = {}
-    for shot in SHOTS:
+    for shot in _SHOTS:
         results = measure(table, METHODS_SHOWN, Protocol(shot=shot), Measurement(episodes=episodes))
         files |= {f"results/{shot}-shot-{result['method']}.json": result for result in results}
         print(f"\n{render(results, METHODS_SHOWN[0], 'text')}\n", flush=True)
@@ -91,11 +91,11 @@ def run_demo(out: Path, overrides: Iterable[str] = (), *, per_class: int | None 
 def label_some(novel: Images, out: Path) -> str:
     """Writes pictures of some characters as files and labels them, as `protoadapt label` does; returns the outcome."""
     truth = {}
-    for code, name in enumerate(novel.class_names[:CHARACTERS]):
-        for i, row in enumerate(np.flatnonzero(novel.labels == code)[: EXAMPLES + OTHERS]):
+    for code, name in enumerate(novel.class_names[:_CHARACTERS]):
+        for i, row in enumerate(np.flatnonzero(novel.labels == code)[: _EXAMPLES + _OTHERS]):
             pixels = novel.pixels[row].transpose(1, 2, 0)
             place = out / "examples" / to_folder(name) / f"{i}.png"
-            if i >= EXAMPLES:  # neither the name nor the order of these pictures tells their class
+            if i >= _EXAMPLES:  # neither the name nor the order of these pictures tells their class
                 place = out / "photos" / f"{zlib.crc32(pixels.tobytes()):08x}.png"
                 truth[place.name] = name
             with written_whole(place) as partial:

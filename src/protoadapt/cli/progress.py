@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from protoadapt.training import Event
     from protoadapt.vision.pictures.split import Images
 
-LISTED = 5  # lines of a list that are printed
+_LISTED = 5  # lines of a list that are printed
 LINE_EVERY = 30.0  # seconds between lines in a log file
 NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")  # of an epoch's record
 
-Report = Callable[..., None]
+ShowProgress = Callable[..., None]
 """report(what, done, total=0): `done` of `total` (0: unknown) `what`."""
 
 
@@ -27,7 +27,7 @@ def say(words: str) -> None:
     print(words, file=sys.stderr, flush=True)
 
 
-def shortened(lines: Sequence[str], where: object, most: int = LISTED) -> list[str]:
+def shortened(lines: Sequence[str], where: object, most: int = _LISTED) -> list[str]:
     """The first lines of a list, and how many more there are; `where` lists all of them (None: this is the list)."""
     more = len(lines) - most
     return [*lines[:most], f"… and {more:,} more, which {where} lists"] if more > 0 and where else [*lines]
@@ -61,7 +61,7 @@ def say_unread(images: "Images") -> None:
 
 
 @contextmanager
-def bars(lines: bool = False) -> Iterator[Report]:
+def bars(lines: bool = False) -> Iterator[ShowProgress]:
     """One bar per `what` on a terminal. Elsewhere nothing, or with `lines` (for long jobs) a line every 30 seconds."""
     bar = None
     if sys.stderr.isatty():

@@ -11,15 +11,15 @@ from protoadapt.cli.progress import say
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, write_text
 
-LARGEST = 1 << 29  # bytes of a JSON file
-OURS = re.compile(rb'content="protoadapt, |95 \\?% CI|\A(measured on,)?method,accuracy')
+_LARGEST = 1 << 29  # bytes of a JSON file
+_OURS = re.compile(rb'content="protoadapt, |95 \\?% CI|\A(measured on,)?method,accuracy')
 """What shows that a page, or a table in any format, was written by `report`."""
 WAY_OUT = "give a file that `evaluate --json` or `compare --json` wrote"
-SOURCES_HELP = "result JSON files, a labels.json or check.json, training runs, or directories of them"
+_SOURCES_HELP = "result JSON files, a labels.json or check.json, training runs, or directories of them"
 
 
 def report_command(
-    sources: Annotated[list[Path], argument(SOURCES_HELP, "FILE|DIR")],
+    sources: Annotated[list[Path], argument(_SOURCES_HELP, "FILE|DIR")],
     out: Annotated[
         Path | None, option("the page (default: report.html; of labels, beside labels.json)", "FILE")
     ] = None,
@@ -35,7 +35,7 @@ def report_command(
     from protoadapt.report.documents import OF_PICTURES, report_page, results_table
 
     if out is not None:
-        check_output(out, *sources, kind=OURS)
+        check_output(out, *sources, kind=_OURS)
     documents = {str(file): document for path in sources for file, document in _documents(path).items()}
     if form is not None:
         content = results_table(documents, form) + "\n"
@@ -93,8 +93,8 @@ def _documents(path: Path) -> dict[Path, dict[str, Any]]:
 def _read(file: Path) -> Any:
     if not file.is_file():
         raise UserError(f"no file {str(file)!r}: check the path")
-    if file.stat().st_size > LARGEST:
-        raise UserError(f"{str(file)!r} is larger than {LARGEST >> 20} MB, the limit of a report: give a result file")
+    if file.stat().st_size > _LARGEST:
+        raise UserError(f"{str(file)!r} is larger than {_LARGEST >> 20} MB, the limit of a report: give a result file")
     try:
         return json.loads(file.read_bytes())
     except (ValueError, RecursionError) as error:

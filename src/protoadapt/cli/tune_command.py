@@ -9,7 +9,7 @@ from protoadapt.cli.progress import bars
 from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
 
-SETTINGS = re.compile(rb'\A\{\s*"method": *"[^"]*",\s*"arguments": *\{')
+_SETTINGS = re.compile(rb'\A\{\s*"method": *"[^"]*",\s*"arguments": *\{')
 """How a file of settings begins."""
 
 
@@ -35,7 +35,7 @@ def tune_command(
     from protoadapt.core.files import write_json
     from protoadapt.core.methods import method
 
-    check_output(out, file, kind=SETTINGS)
+    check_output(out, file, kind=_SETTINGS)
     table = load_features(file)
     device = options.find_device(device)
     with bars() as report:

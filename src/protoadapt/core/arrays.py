@@ -8,9 +8,9 @@ from torch import Tensor
 
 from protoadapt.core.errors import UserError
 
-LARGEST = {4: 1e15, 8: 1e150}
+_LARGEST = {4: 1e15, 8: 1e150}
 """Largest feature by the bytes of its type: squares of larger ones may sum to infinity."""
-SMALLEST = 1e-2
+_SMALLEST = 1e-2
 """Of a table of features the largest: below it the power transform's 1e-6 and rounding in squared distances count."""
 
 
@@ -89,9 +89,9 @@ def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
     """The largest absolute feature. Raises UserError where it is too large to compute with in numbers of `itemsize`
     bytes."""
     largest = max(float(rows.max()), -float(rows.min())) if len(rows) else 0.0
-    if largest > LARGEST[itemsize]:
+    if largest > _LARGEST[itemsize]:
         raise UserError(
-            f"the features reach {largest:.3g}, and from {LARGEST[itemsize]:g} their squares may be infinite: "
+            f"the features reach {largest:.3g}, and from {_LARGEST[itemsize]:g} their squares may be infinite: "
             f"scale them down"
         )
     return largest
@@ -99,8 +99,8 @@ def check_size(rows: Tensor | np.ndarray, itemsize: int) -> float:
 
 def check_scale(rows: Tensor | np.ndarray) -> None:
     """Raises UserError where a table of features (N, D) is too large, or too small, to be computed with."""
-    if 0 < (largest := check_size(rows, rows.dtype.itemsize)) < SMALLEST:
-        raise UserError(f"the features reach only {largest:.3g}: scale them up, to {SMALLEST:g} or more")
+    if 0 < (largest := check_size(rows, rows.dtype.itemsize)) < _SMALLEST:
+        raise UserError(f"the features reach only {largest:.3g}: scale them up, to {_SMALLEST:g} or more")
 
 
 def checked_device(device: torch.device | str) -> torch.device | str:

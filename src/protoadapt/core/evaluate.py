@@ -19,7 +19,7 @@ from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.results import Result
 from protoadapt.core.threads import ahead
 
-CHUNK = {"cpu": (2**30, 512), "gpu": (4 * 2**30, 2560)}
+_CHUNK = {"cpu": (2**30, 512), "gpu": (4 * 2**30, 2560)}
 """Memory that the episodes of a chunk may take by estimate, and their number: larger chunks are no faster."""
 
 
@@ -127,7 +127,7 @@ def compare(
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first.episodes(rows, protocol.way, **base))
         if chunk is None:  # as many as fit into memory in the most demanding method
-            memory, most = CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
+            memory, most = _CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
             shape = first.rows.shape[1], protocol.way, rows.shape[1], rows.dtype.itemsize
             largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
             chunk = max(1, min(most, memory // largest))

@@ -22,7 +22,7 @@ BASE = ("base_mean", "base_covariance")
 ARRAYS = ("features", "labels", *BASE)
 MAPS = "maps"
 """The array of the rows before the mean over places; large, so it is read where it is asked for only."""
-LONGEST = 200
+_LONGEST = 200
 UNPACKED = 2**30
 RATIO = 100
 """An archive may unpack to 1 GiB, or to 100 times its size: features pack to a fifth at best."""
@@ -186,7 +186,7 @@ def _table(arrays: dict[str, Any], texts: dict[str, str]) -> Features:
     metadata = {"class_names": class_names} if class_names else stored
     for key, value in metadata.items():
         if isinstance(value, str):
-            metadata[key] = for_terminal(value[:LONGEST])
+            metadata[key] = for_terminal(value[:_LONGEST])
     base = {name: as_tensor(arrays[name], name).to(rows.dtype) for name in BASE if name in arrays}
     return Features(rows, torch.from_numpy(labels), metadata=metadata, maps=maps, names=names and tuple(names), **base)
 

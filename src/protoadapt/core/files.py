@@ -22,7 +22,7 @@ from protoadapt.core.errors import UserError
 
 PARTIAL = ".{}.partial"
 """The name of a half-written file: unique, as threads may write the same file, and short, as names may be too long."""
-FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")}
+_FULL = {getattr(errno, name, -1) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS")}
 """Errors that only writing raises: the disk is full or read-only."""
 
 
@@ -136,7 +136,7 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         os.replace(partial, path)
     except OSError as error:
         ours = map(str, (partial, *partial.parents))  # the caller may also read other files
-        if error.errno not in FULL and {str(error.filename), str(error.filename2)}.isdisjoint(ours):
+        if error.errno not in _FULL and {str(error.filename), str(error.filename2)}.isdisjoint(ours):
             raise
         reason = error.strerror or str(error)
         raise UserError(

@@ -30,13 +30,13 @@ from protoadapt.core.files import write_json, written_whole
 from protoadapt.core.threads import ahead, cores, one_thread
 
 B = TypeVar("B")
-SCHEMA = "protoadapt-table/1"
+_SCHEMA = "protoadapt-table/1"
 INDEX = "index.json"
 MADE = ("weights", "engine", "views", "manifest")
 """How rows were made; the same in all parts of a table."""
-HEADERS = Lock()
+_HEADERS = Lock()
 """numpy reads headers with Python's parser of literals, which in Python 3.11 fails in several threads at once."""
-AGAIN = "run protoadapt extract --manifest again"
+_AGAIN = "run protoadapt extract --manifest again"
 
 
 class Damaged(UserError):
@@ -53,7 +53,7 @@ class Part:
     record: Mapping[str, Any]
 
 
-Place = tuple[int, int, np.ndarray]
+_Place = tuple[int, int, np.ndarray]
 """The part of a row, its position there, and the row (D)."""
 
 
@@ -69,7 +69,7 @@ def write_part(
     path = part_file(folder, number)
     rows = np.ascontiguousarray(rows, "<f2")
     second = _line(lists)
-    record = {"schema": SCHEMA, "part": number, "shape": rows.shape, **record}
+    record = {"schema": _SCHEMA, "part": number, "shape": rows.shape, **record}
     record["sha256"] = _digest(record, second, rows)
     content = BytesIO()  # straight into a file numpy would lose rows on a full disk and say nothing
     np.save(content, rows, allow_pickle=False)
@@ -87,7 +87,7 @@ def read_part(folder: Path, number: int) -> Part:
             raise ValueError("it is not there")
         with open(path.with_suffix(".jsonl"), "rb") as file:
             record = json.loads(file.readline())
-        if (record["schema"], record["part"], type(record["broken"])) != (SCHEMA, number, list):
+        if (record["schema"], record["part"], type(record["broken"])) != (_SCHEMA, number, list):
             raise ValueError("the file beside it describes another")
         rows, dim = record["shape"]
         return Part(path, number, (rows, dim), record)
@@ -96,7 +96,7 @@ def read_part(folder: Path, number: int) -> Part:
 def read_rows(part: Part) -> np.ndarray:
     """The rows (n, D) float16 of a part, in memory; `check_part` compares them with their checksum. Raises Damaged."""
     with _damage(part.path):
-        with HEADERS:
+        with _HEADERS:
             mapped = np.load(part.path, mmap_mode="r", allow_pickle=False)
         if (mapped.shape, mapped.dtype) != (part.shape, "<f2"):
             raise ValueError("it is not described by the file beside it")
@@ -123,7 +123,7 @@ def check_part(folder: Path, number: int) -> Part:
 
 def write_index(folder: Path, index: Mapping[str, Any]) -> None:
     """Writes what all parts have in common: MADE, `model`, `root`, and the numbers of `pictures` and `parts`."""
-    write_json(folder / INDEX, {"schema": SCHEMA, **index})
+    write_json(folder / INDEX, {"schema": _SCHEMA, **index})
 
 
 def read_index(folder: Path) -> dict[str, Any]:
@@ -133,7 +133,7 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
     try:
         index = json.loads(path.read_bytes())
-        fine = index["schema"] == SCHEMA and index.keys() >= {*MADE, "root"} and isinstance(index["model"], dict)
+        fine = index["schema"] == _SCHEMA and index.keys() >= {*MADE, "root"} and isinstance(index["model"], dict)
         if not (fine and whole(index["parts"], 1) and whole(index["pictures"], 0)):
             raise ValueError
     except BROKEN as error:
@@ -185,12 +185,12 @@ class PartsTable:
 
     def find(
         self, names: Collection[str], contents: Collection[bytes]
-    ) -> tuple[dict[str, Place], list[tuple[bytes, str, Place]]]:
+    ) -> tuple[dict[str, _Place], list[tuple[bytes, str, _Place]]]:
         """The places of the rows with these names, and (sha256, name, place) of those whose pictures have these
         contents, where they are known."""
         by_hex = {content.hex(): content for content in contents}
-        by_name: dict[str, Place] = {}
-        copies: list[tuple[bytes, str, Place]] = []
+        by_name: dict[str, _Place] = {}
+        copies: list[tuple[bytes, str, _Place]] = []
         if not (names or contents):
             return by_name, copies
         for part in self.parts:
@@ -225,7 +225,7 @@ def open_parts(folder: Path) -> PartsTable:
     if listed != index["pictures"] or part_file(folder, index["parts"]).exists():
         raise UserError(
             f"{INDEX} in {str(folder)!r} lists {index['pictures']:,} pictures in {index['parts']:,} parts, which does "
-            f"not fit its files: remove {INDEX}, and {AGAIN}"
+            f"not fit its files: remove {INDEX}, and {_AGAIN}"
         )
     return PartsTable(tuple(parts), index)
 
@@ -252,4 +252,4 @@ def _damage(path: Path) -> Iterator[None]:
     try:
         yield
     except BROKEN as error:
-        raise Damaged(f"{path.name} is missing or damaged ({error}): {AGAIN} to make it") from error
+        raise Damaged(f"{path.name} is missing or damaged ({error}): {_AGAIN} to make it") from error

@@ -12,7 +12,7 @@ from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import prototype_path
 from protoadapt.core.prototype_model import prepared_rows
 
-SCHEMA = "protoadapt-paths/1"
+_SCHEMA = "protoadapt-paths/1"
 
 
 def plane_paths(
@@ -80,4 +80,4 @@ def episode_paths(episode: Episodes, query_labels: np.ndarray, seed: int = 0) ->
     rows = torch.cat([support, query]).numpy()
     is_support = np.arange(len(labels)) < len(support)
     points = plane_paths(rows, labels, is_support, steps, seed)
-    return {"schema": SCHEMA, **points} if points else None
+    return {"schema": _SCHEMA, **points} if points else None

@@ -8,7 +8,7 @@ from protoadapt.core.errors import UserError, finite, whole_number
 MOST_EPISODES = 10**8
 NEED_BASE_MEAN = ("simpleshot", "bd_cspn", "laplacian_shot", "bavardage")
 """Methods that centre by the mean of the base classes' features. Here, as the help names them without loading torch."""
-KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")
+PROTOCOL_KINDS = ("balanced", "dirichlet", "semi", "present", "one-class", "few", "open")
 
 
 def _setting(default: float, kind: str = "", least: int | None = None, below: float | None = None) -> Any:
@@ -66,8 +66,8 @@ class Protocol:
     foreign: float = _setting(0.3, "open", below=1)
 
     def __post_init__(self) -> None:
-        if self.kind not in KINDS:
-            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(KINDS)}")
+        if self.kind not in PROTOCOL_KINDS:
+            raise UserError(f"protocol {self.kind!r} is unknown: choose {', '.join(PROTOCOL_KINDS)}")
         for each in fields(self)[1:]:
             name, value = each.name, getattr(self, each.name)
             kind, least, below = each.metadata.values()

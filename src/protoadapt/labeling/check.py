@@ -35,9 +35,9 @@ from protoadapt.vision import networks
 from protoadapt.vision.pictures.decode import THUMB
 from protoadapt.vision.pictures.walk import Listing
 
-SCHEMA = "protoadapt-check/1"
-COLUMNS = ("file", "label", "fault", "detail", "score", "group")
-EXAMPLES = 12
+_SCHEMA = "protoadapt-check/1"
+_COLUMNS = ("file", "label", "fault", "detail", "score", "group")
+_EXAMPLES = 12
 """Pictures of a pair of confused classes that are named."""
 PICTURED = 500
 """Pictures with a fault that the page shows; check.csv has all."""
@@ -47,11 +47,11 @@ SUSPECT = 0.5
 DUPLICATE = 0.88
 """Cosine above which two pictures are near-duplicates. No two different pictures of 40 species of birds come closer;
 copies that were mirrored, brightened or lost a margin of 5 % do, and most that were halved or saved at quality 30."""
-NEAREST = 5
+_NEAREST = 5
 """Nearest pictures that an outlier does not resemble."""
 FENCE = 3.0
 """An outlier's resemblance is so many interquartile ranges below the first quartile: Tukey's outer fence."""
-BLOCK = 1024
+_BLOCK = 1024
 TEMPERED = 5000
 """Rows that the temperature is fitted on, at most."""
 
@@ -122,7 +122,7 @@ def check_folder(
     if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
         notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
     document = {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "title": to_text(base.resolve().name),
         **made_now(),
         "model": {key: embedded.metadata[key] for key in ("model", "weights", "size")},
@@ -156,7 +156,7 @@ def _document(faults: Faults, labels: Sequence[Mapping[str, str]], classes: Sequ
         duplicates.append({"files": files, "identical": len(group) == 1, "contradicts": contradicts})
     duplicates.sort(key=lambda one: (not one["contradicts"], -len(one["files"])))
     for pair, rows, share in faults.confused:
-        files, names = [first[row] for row in rows[:EXAMPLES]], [classes[code] for code in pair]
+        files, names = [first[row] for row in rows[:_EXAMPLES]], [classes[code] for code in pair]
         confused.append({"classes": names, "pictures": len(rows), "share": round(share, 4), "files": files})
     copies, mixed = ([file for one in kind for file in one["files"]] for kind in (duplicates, confused))
     found = [*suspects, *copies, *outliers, *mixed]
@@ -182,7 +182,7 @@ def check_table(document: Mapping[str, Any]) -> str:
         (file_cell(one["file"]), class_cell(one["label"]), fault, class_cell(detail), score, group)
         for one, fault, detail, score, group in faults
     ]
-    return csv_text([COLUMNS, *rows])
+    return csv_text([_COLUMNS, *rows])
 
 
 def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
@@ -266,10 +266,10 @@ def near_duplicates(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
     """Groups of near-duplicates, and each row's mean cosine to its nearest rows (N), block by block."""
     table, n = torch.from_numpy(rows), len(rows)
     nearest, pairs = [torch.empty(0)], []
-    for start in range(0, n, BLOCK):
-        cosine = table[start : start + BLOCK] @ table.mT
+    for start in range(0, n, _BLOCK):
+        cosine = table[start : start + _BLOCK] @ table.mT
         cosine[torch.arange(len(cosine)), torch.arange(start, start + len(cosine))] = -1
-        nearest.append(cosine.topk(min(NEAREST, n)).values[:, : max(1, min(NEAREST, n - 1))].mean(1))
+        nearest.append(cosine.topk(min(_NEAREST, n)).values[:, : max(1, min(_NEAREST, n - 1))].mean(1))
         pairs.append((cosine > DUPLICATE).nonzero() + torch.tensor([start, 0]))
     one, other = torch.cat(pairs).numpy().T if pairs else np.empty((2, 0), int)
     _, group = connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(n, n)), directed=False)
@@ -281,7 +281,7 @@ def near_duplicates(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
 
 def outliers(nearest: np.ndarray) -> list[tuple[int, float]]:
     """Rows far below the usual resemblance to their nearest rows (N)."""
-    if len(nearest) < NEAREST + 2:
+    if len(nearest) < _NEAREST + 2:
         return []
     low, high = np.quantile(nearest, [0.25, 0.75])
     found = np.flatnonzero(nearest < low - FENCE * (high - low))

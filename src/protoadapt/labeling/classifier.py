@@ -31,14 +31,14 @@ from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
-SCHEMA = "protoadapt-classifier/1"
+_SCHEMA = "protoadapt-classifier/1"
 TEMPERATURE = 0.85
 """Of all class probabilities, softmax(logits / T): that of BAPA with the smallest calibration error over collections of
 different kinds. An estimate from a task's own pictures is no better, and worse where labels were suggested."""
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
-SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
-LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
+_SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
+_LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
 class Answers(NamedTuple):
@@ -138,7 +138,7 @@ class Classifier:
         """The same classifier with tensors on this device."""
         import torch
 
-        moved: dict[str, Any] = {name: torch.as_tensor(getattr(self, name), device=device) for name in SHAPES}
+        moved: dict[str, Any] = {name: torch.as_tensor(getattr(self, name), device=device) for name in _SHAPES}
         return replace(self, **moved)
 
 
@@ -150,8 +150,8 @@ def save_classifier(path: str | Path, classifier: Classifier) -> None:
 
 def classifier_bytes(classifier: Classifier) -> bytes:
     """The content of the file that `save_classifier` writes."""
-    metadata = asdict(classifier) | {"schema": SCHEMA}
-    tensors = {name: np.ascontiguousarray(as_numpy(metadata.pop(name))) for name in SHAPES}
+    metadata = asdict(classifier) | {"schema": _SCHEMA}
+    tensors = {name: np.ascontiguousarray(as_numpy(metadata.pop(name))) for name in _SHAPES}
     return save(tensors, {"protoadapt": json.dumps(metadata)})
 
 
@@ -172,11 +172,11 @@ def load_classifier(path: str | Path) -> Classifier:
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
-            if not isinstance(metadata, dict) or metadata.pop("schema", None) != SCHEMA:
+            if not isinstance(metadata, dict) or metadata.pop("schema", None) != _SCHEMA:
                 raise ValueError("it is of another kind")
             if odd := {*metadata, *file.keys()} ^ {field.name for field in fields(Classifier)}:
                 raise ValueError(f"it lacks {', '.join(sorted(odd))}, or this version does not know that")
-            tensors = {name: file.get_tensor(name) for name in SHAPES}
+            tensors = {name: file.get_tensor(name) for name in _SHAPES}
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
@@ -195,11 +195,11 @@ def _check(read: Classifier) -> None:
         raise ValueError(f"its classes are no list of two or more names, or one is called {UNKNOWN!r}")
     "".join(names).encode()  # fails for half a character (a lone surrogate), which is no name
     sizes = {"W": len(read.classes), "D": len(read.center)}
-    for name, axes in SHAPES.items():
+    for name, axes in _SHAPES.items():
         tensor = getattr(read, name)
         if tensor.dtype != np.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
             raise ValueError(f"{name} has another shape or type")
-        if not (np.abs(tensor) <= LARGEST).all():
+        if not (np.abs(tensor) <= _LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     model = read.model if isinstance(read.model, dict) else {}
     fine = read.similarity in ("cosine", "euclid") and read.power in ("auto", "signed", "strict", "off")

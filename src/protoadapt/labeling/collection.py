@@ -42,10 +42,10 @@ FEW = 100_000
 """Rows of a table that a spreadsheet opens without complaint: up to so many there is a labels.csv too."""
 NEXT = 18
 """Pictures that a result suggests to label next."""
-ROWS = 500
+_ROWS = 500
 POINTS = 400
 """Of prototypes, all steps together; with more classes than fit, only the start and the end are drawn."""
-STEPS = 5
+_STEPS = 5
 """Positions of a prototype on the map of all pictures, the first and the last among them."""
 
 
@@ -217,14 +217,14 @@ def prepared_path(
 
 
 def few_steps(path: np.ndarray) -> np.ndarray:
-    """(W, STEPS, D) of the positions (T, W, D), for the map of all pictures."""
-    return path[np.linspace(0, len(path) - 1, STEPS).round().astype(int)].swapaxes(0, 1)
+    """(W, _STEPS, D) of the positions (T, W, D), for the map of all pictures."""
+    return path[np.linspace(0, len(path) - 1, _STEPS).round().astype(int)].swapaxes(0, 1)
 
 
 def prototype_paths(
     classifier: Classifier, rows: np.ndarray, prepared: np.ndarray, codes: np.ndarray, path: np.ndarray
 ) -> dict[str, Any] | None:
-    """Plane positions of at most ROWS of the rows (n, D) and of all prototypes, as `plane_paths` returns them.
+    """Plane positions of at most _ROWS of the rows (n, D) and of all prototypes, as `plane_paths` returns them.
 
     prepared, codes, path: of `prepared_path`. None where rows are too few or classes too many for a chart.
     """
@@ -233,7 +233,7 @@ def prototype_paths(
         return None
     rng = np.random.default_rng(0)
     labelled, others = (rng.permutation(np.flatnonzero(chosen)) for chosen in (codes >= 0, codes < 0))
-    kept = np.concatenate([labelled[: ROWS // 2], others])[:ROWS]
+    kept = np.concatenate([labelled[: _ROWS // 2], others])[:_ROWS]
     best = classifier.answer(rows[kept]).best[:, 0]
     steps = path if 2 < len(path) <= POINTS // n_way - 1 and len(path) <= 21 else path[[0, -1]]
     support = codes[kept] >= 0

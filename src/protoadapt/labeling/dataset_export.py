@@ -24,7 +24,7 @@ from protoadapt.labeling.sorting import check_way, put
 from protoadapt.labeling.support import table_rows
 from protoadapt.vision.pictures.formats import is_picture
 
-Picture = dict[str, Any]
+_Picture = dict[str, Any]
 """A record of labels.json, with `path` and `by_person`."""
 LOCAL = "/data/local-files/?d="
 """Address of a picture in Label Studio's local storage, before its path in LABEL_STUDIO_LOCAL_FILES_DOCUMENT_ROOT."""
@@ -109,7 +109,7 @@ def export_labels(
     return {"pictures": len(pictures), "corrected": changed, "skipped": skipped}
 
 
-def _read(labels: Path) -> tuple[dict[str, Any], list[Picture]]:
+def _read(labels: Path) -> tuple[dict[str, Any], list[_Picture]]:
     """A labels.json of all pictures, checked."""
     try:
         document = clean_json(labels.read_bytes())
@@ -126,7 +126,7 @@ def _read(labels: Path) -> tuple[dict[str, Any], list[Picture]]:
     return document, pictures
 
 
-def _pictures(document: Mapping[str, Any]) -> list[Picture]:
+def _pictures(document: Mapping[str, Any]) -> list[_Picture]:
     """The pictures of a labels.json, with `path`, relative to its folder of pictures, and `by_person`."""
     pictures = []
     for one in document["pictures"]:
@@ -135,7 +135,7 @@ def _pictures(document: Mapping[str, Any]) -> list[Picture]:
     return pictures
 
 
-def _classes(document: Mapping[str, Any], pictures: Sequence[Picture]) -> list[str]:
+def _classes(document: Mapping[str, Any], pictures: Sequence[_Picture]) -> list[str]:
     """All classes, and what people wrote besides."""
     return list(dict.fromkeys([one["name"] for one in document["classes"]] + [one["label"] for one in pictures]))
 
@@ -161,7 +161,7 @@ def dataset_files(result: Mapping[str, Any], form: str) -> dict[str, str]:
     return FORMS[form](_classes(result, pictures), pictures, LOCAL)
 
 
-def _place(out: Path, pictures: Sequence[Picture], way: str) -> None:
+def _place(out: Path, pictures: Sequence[_Picture], way: str) -> None:
     """Puts the pictures of an imagefolder into it.
 
     A place is in the folder of the class, at the path below the pictures, of an example from elsewhere its name alone.
@@ -181,7 +181,7 @@ def _place(out: Path, pictures: Sequence[Picture], way: str) -> None:
         one["path"] = place
 
 
-def _imagefolder(classes: Sequence[str], pictures: Sequence[Picture], url: str) -> dict[str, str]:
+def _imagefolder(classes: Sequence[str], pictures: Sequence[_Picture], url: str) -> dict[str, str]:
     rows = [["file_name", "label", "confidence", "unknown", "by_person"]]
     for one in pictures:
         marks = ["yes" if one[mark] else "no" for mark in ("unknown", "by_person")]
@@ -189,7 +189,7 @@ def _imagefolder(classes: Sequence[str], pictures: Sequence[Picture], url: str) 
     return {"metadata.csv": csv_text(rows), "README.md": CARD}
 
 
-def _fiftyone(classes: Sequence[str], pictures: Sequence[Picture], url: str) -> dict[str, str]:
+def _fiftyone(classes: Sequence[str], pictures: Sequence[_Picture], url: str) -> dict[str, str]:
     # FiftyOne takes off the last suffix of a key of data.json to find it in labels.json: a.png and a.jpg stay apart.
     data, targets = {one["file"] + ".file": one["path"] for one in pictures}, {}
     for one in pictures:
@@ -199,7 +199,7 @@ def _fiftyone(classes: Sequence[str], pictures: Sequence[Picture], url: str) -> 
     return {"data.json": json_text(data), "labels.json": json_text({"classes": list(classes), "labels": targets})}
 
 
-def _label_studio(classes: Sequence[str], pictures: Sequence[Picture], url: str) -> dict[str, str]:
+def _label_studio(classes: Sequence[str], pictures: Sequence[_Picture], url: str) -> dict[str, str]:
     tasks = []
     for one in pictures:
         value = {"choices": [one["label"]]}
@@ -216,7 +216,7 @@ def _label_studio(classes: Sequence[str], pictures: Sequence[Picture], url: str)
     return {"tasks.json": json_text(tasks), "config.xml": config}
 
 
-FORMS: dict[str, Callable[[Sequence[str], Sequence[Picture], str], dict[str, str]]] = {
+FORMS: dict[str, Callable[[Sequence[str], Sequence[_Picture], str], dict[str, str]]] = {
     "imagefolder": _imagefolder,
     "fiftyone": _fiftyone,
     "label-studio": _label_studio,

@@ -9,7 +9,7 @@ class are little alike, in one of drawings all pictures are. The upper quartile 
 pictures tells these apart without any label; of foreign pictures, the less familiar ones, it takes little notice. With
 x = (1, log W, 1/K, log W / K) for W classes of K labelled pictures (harmonic mean), a model card holds one linear model
 in (x, q) per share of known pictures, which gives the threshold that this share falls below, and what q usually is at
-x, which counts USUAL pictures.
+x, which counts _USUAL pictures.
 
 `calibrate` fits both for the model card of a network: on classes that training never saw, best of several collections
 of different kinds, in tasks as users have them: few or many unlabelled pictures, of equal or unequal class sizes, and
@@ -39,13 +39,13 @@ SAMPLE = 1000
 RATE = 0.1
 """Share of known pictures that are called unknown. Most folders hold few foreign pictures or none, and there every
 alarm is false."""
-QUARTILE, USUAL = 0.75, 10.0
-NEAREST, ROUNDS, SHIFT, RANKINGS = 10, 2, 0.75, 2
+QUARTILE, _USUAL = 0.75, 10.0
+_NEAREST, _ROUNDS, SHIFT, RANKINGS = 10, 2, 0.75, 2
 """Of `familiar_means`."""
 NEVER = -2.0
 """A threshold that no familiarity is below."""
 SHOTS = (1, 3, 5)
-SIZES = (4, 8, 15, 30)
+_SIZES = (4, 8, 15, 30)
 """Unlabelled pictures per class, as far as the data have them."""
 RATES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)
 
@@ -62,12 +62,12 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: np.nda
     """(W, D): what familiarity is measured by: the mean of each class's labelled rows, and what unlabelled rows add.
 
     Where a class has one example, that may be an odd one; the pictures around it say better where the class is. The
-    mean m of a class's K labelled rows becomes (K m + Σ_i c_i u_i) / (K + Σ_i c_i) with its NEAREST rows u_i, which
+    mean m of a class's K labelled rows becomes (K m + Σ_i c_i u_i) / (K + Σ_i c_i) with its _NEAREST rows u_i, which
     count as far as they resemble m: c_i = max(0, m · u_i). In a second round they are those nearest to the new mean.
     Means are then scaled to length ½, so that a class of diverse examples is as familiar as others.
 
     Foreign pictures are among the least familiar ones, so what a picture has in common with those speaks against it:
-    from all means, SHIFT times a mean of all n rows is subtracted, which counts n / (n + USUAL). In it all rows count
+    from all means, SHIFT times a mean of all n rows is subtracted, which counts n / (n + _USUAL). In it all rows count
     alike at first, and in each of RANKINGS more rounds by their rank in familiarity: the least familiar row 1, the most
     familiar one 0. Where most rows are of one class, their mean is near that class and speaks against its own pictures;
     so the shift is multiplied by √(V/W), where V = n²/Σ_c n_c² is the effective number of classes among the rows, n_c
@@ -76,8 +76,8 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: np.nda
     rows = unit(classifier.prepare(unlabeled))
     weight = torch.from_numpy(np.bincount(labels, minlength=len(classifier.classes))).float()[:, None]
     means = classifier.means
-    for _ in range(ROUNDS):
-        cosine, near = (means @ rows.T).topk(min(NEAREST, len(rows)), 1)
+    for _ in range(_ROUNDS):
+        cosine, near = (means @ rows.T).topk(min(_NEAREST, len(rows)), 1)
         part = torch.zeros(len(means), len(rows)).scatter(1, near, cosine.clamp_min(0))
         means = (weight * classifier.means + part @ rows) / (weight + part.sum(1, keepdim=True))
     means, shift = unit(means) / 2, SHIFT
@@ -85,11 +85,11 @@ def familiar_means(classifier: Classifier, labels: np.ndarray, unlabeled: np.nda
     if len(rows):
         share = closest.bincount(minlength=len(means)) / len(rows)
         shift *= float(1 / share.square().sum() / len(means)) ** 0.5
-    common = shift * rows.sum(0) / (len(rows) + USUAL)
+    common = shift * rows.sum(0) / (len(rows) + _USUAL)
     for _ in range(RANKINGS):
         rank = (resemblance - rows @ common).argsort().argsort()
         count = (len(rows) - 0.5 - rank) * 2 / len(rows)  # 1 on average
-        common = shift * (count @ rows) / (len(rows) + USUAL)
+        common = shift * (count @ rows) / (len(rows) + _USUAL)
     return means - common
 
 
@@ -106,7 +106,7 @@ def seen_of(classifier: Classifier, labels: np.ndarray, unlabeled: np.ndarray) -
 
 def usual_mixed(seen: Seen, usual: np.ndarray) -> float:
     """The quartile of a task, mixed with the one usual at its x by `usual` (4)."""
-    return float((seen.pictures * seen.quartile + USUAL * seen.x @ usual) / (seen.pictures + USUAL))
+    return float((seen.pictures * seen.quartile + _USUAL * seen.x @ usual) / (seen.pictures + _USUAL))
 
 
 def threshold_of(calibration: Mapping[str, Any], seen: Seen, rate: float) -> float:
@@ -254,10 +254,10 @@ def draw_task(
 ) -> Drawn:
     """A random task. labels (N), −1: none. foreign: number of classes without examples.
 
-    per_class: unlabelled rows of each class; None: one of SIZES, and in half of the tasks unequal (Dirichlet(1)).
+    per_class: unlabelled rows of each class; None: one of _SIZES, and in half of the tasks unequal (Dirichlet(1)).
     """
     classes = rng.permutation(np.unique(labels[labels >= 0]))[: way + foreign]
-    per = int(rng.choice(SIZES)) if per_class is None else per_class
+    per = int(rng.choice(_SIZES)) if per_class is None else per_class
     sizes = np.full(way + foreign, per)
     if per_class is None and rng.random() < 0.5:
         sizes[:way] = rng.multinomial(per * way, rng.dirichlet(np.ones(way)))

@@ -33,7 +33,7 @@ from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_onnx
 
 TOLERANCE = 1e-3
 """Largest accepted difference between torch and onnxruntime, relative to the largest output."""
-OURS = re.compile(rb"\n\x08backbone\x12.{,500}\n\x04crop\x12", re.DOTALL)
+_OURS = re.compile(rb"\n\x08backbone\x12.{,500}\n\x04crop\x12", re.DOTALL)
 """What shows that a file was written here: metadata, as protobuf has them."""
 KEPT = ("size", "mean", "std", "backbone", "dataset", "crop", "weights")
 
@@ -77,7 +77,7 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     ('N', 2)
     """
     out = Path(out)
-    if check_output(out, name, kind=OURS).suffix != ".onnx":
+    if check_output(out, name, kind=_OURS).suffix != ".onnx":
         raise UserError(f"{out.name!r} is no name for an ONNX file: end it in .onnx")
     load = partial(networks.load, engine=TORCH)
     if classifier is None:

@@ -29,20 +29,20 @@ if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection, Named
 
 SCHEMA = "protoadapt-labels/1"
-COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
-CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
-OURS = {CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
+_COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
+_CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
+OURS = {_CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and of how much."""
 FOLDER = ".thumbs"
 NAME = re.compile(rf"{re.escape(FOLDER)}/[0-9a-f]{{64}}(-\d{{1,4}})?\.webp")
 """Of a small picture, relative to labels.json. Anything else in a file leads nowhere."""
-SIDES = {350: 256, 600: 192, 1000: 160}
+_SIDES = {350: 256, 600: 192, 1000: 160}
 """Pixels per side up to so many pictures."""
 LARGEST_FOR = {256: 12_000, 192: 7_000, 160: 4_200, THUMB: 2_100}
 """Bytes of a small picture by its side: as text a third more, so that no report of 1,000 pictures has 6 MB."""
-LARGEST = 1 << 18  # bytes of a small picture
+_LARGEST = 1 << 18  # bytes of a small picture
 KEYS = ("thumb", "preview")
 THUMBS = 2000
 """Thumbnails in a larger report, at most two kilobytes each."""
@@ -109,7 +109,7 @@ def skipped_records(skipped: Iterable[Skipped], name: Callable[[str], str] = to_
 
 def labels_csv_text(result: Mapping[str, Any]) -> str:
     """labels.csv of a result. The column `guess` holds the label before anybody corrects it (see `support`)."""
-    rows: list[Sequence[object]] = [COLUMNS]
+    rows: list[Sequence[object]] = [_COLUMNS]
     for record in result["pictures"]:
         label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
         answered = result["calibrated"] or record["support"]
@@ -196,7 +196,7 @@ class LabelOutput(Output):
         check_way(sort, sort_unknown)
         super().__init__(out, "labels", page, examples)
         self.sort, self.apart = sort, sort_unknown == APART
-        self.classifier = files.check_output(self.folder / CLASSIFIER, kind=OURS[CLASSIFIER])
+        self.classifier = files.check_output(self.folder / _CLASSIFIER, kind=OURS[_CLASSIFIER])
 
     def check_corrections(
         self, knows: Callable[[support.Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
@@ -302,7 +302,7 @@ def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -
 
 def side_for(pictures: int) -> int | None:
     """Pixels per side where all pictures of a report have the same size; None where they are too many for that."""
-    return next((side for most, side in SIDES.items() if pictures <= most), None)
+    return next((side for most, side in _SIDES.items() if pictures <= most), None)
 
 
 def report_images(records: Sequence[Mapping[str, Any]], following: Sequence[str]) -> list[tuple[int, str, int]]:
@@ -389,6 +389,6 @@ def _with_image(record: Any, folder: Path) -> Any:
     for key in KEYS if isinstance(record, dict) else ():
         if isinstance(name := record.get(key), str) and NAME.fullmatch(name):
             with suppress(OSError), open(folder / name, "rb") as file:
-                content = file.read(LARGEST)
+                content = file.read(_LARGEST)
                 record = record | ({key: data_url(content)} if content.startswith(b"RIFF") else {})
     return record

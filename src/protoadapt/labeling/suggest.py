@@ -35,19 +35,19 @@ from protoadapt.labeling.outputs import UNLABELED, Output, Page, Progress, write
 from protoadapt.labeling.support import read_support, table_examples
 from protoadapt.vision.pictures.decode import PREVIEW
 
-SCHEMA = "protoadapt-next/1"
-COLUMNS = ("file", "label", "likely", "runner-up", "reason")
-MOST = 1000
+_SCHEMA = "protoadapt-next/1"
+_COLUMNS = ("file", "label", "likely", "runner-up", "reason")
+_MOST = 1000
 """Pictures that can be suggested at once; nobody labels more before looking again."""
 POOL = 4000
 """Unlabelled pictures that are considered, at most; a sample of more. Their similarities take 64 MB."""
-NEIGHBOURS = 20
+_NEIGHBOURS = 20
 """Nearest pictures of the same cluster that typicality is measured by, as in the paper."""
 FLOOR = 0.3
 """Weight f of a picture without doubt."""
-AGAIN = 32
+_AGAIN = 32
 """Gains that are computed again at once."""
-SURE = 0.01
+_SURE = 0.01
 """Below this doubt a picture is not suggested itself."""
 
 
@@ -119,12 +119,12 @@ def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> 
     similarity = torch.from_numpy(pool @ pool.T).float().clamp_(min=0)
     near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
     nearest = torch.full((len(pool),), -1)
-    gain = torch.where(torch.from_numpy(doubt >= SURE), (similarity - near).clamp_(min=0) @ weight, -1.0)
+    gain = torch.where(torch.from_numpy(doubt >= _SURE), (similarity - near).clamp_(min=0) @ weight, -1.0)
     chosen: list[int] = []
     while len(chosen) < n and (gain >= 0).any():
         best = -1
         while best < 0 or gain[best] < gain.amax():
-            largest = gain.topk(min(AGAIN, len(gain))).indices
+            largest = gain.topk(min(_AGAIN, len(gain))).indices
             largest = largest[gain[largest] >= 0]
             gain[largest] = (similarity[largest] - near).clamp_(min=0) @ weight
             best = int(largest[gain[largest].argmax()])
@@ -149,7 +149,7 @@ def typical(pool: np.ndarray, n: int) -> list[tuple[int, int]]:
     for cluster in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
         members = np.flatnonzero(clusters == cluster)
         rows = torch.from_numpy(pool[members]).float()
-        k = min(NEIGHBOURS, len(members) - 1)
+        k = min(_NEIGHBOURS, len(members) - 1)
         distance = torch.cdist(rows, rows).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
         found.append((int(members[distance.argmin()]), len(members)))
     return found
@@ -229,7 +229,7 @@ def suggest_folder(
     >>> suggest_folder("photos", "named", n=3, model="lite0")["pictures"][0]["reason"]
     'typical of its group; 41 similar pictures without a label'
     """
-    whole_number("n", n, 1, MOST)
+    whole_number("n", n, 1, _MOST)
     output = Output(out, "next", page, support)
     examples = read_support(support, images, least=0)
     embedded = embed_folder(images, output.folder, examples, model, cache, device, on_progress)
@@ -248,7 +248,7 @@ def suggest_folder(
     files = [one["file"] for one in records]
     wanted = [(file_of(images, file), collection.contents[file], PREVIEW) for file in files]
     document = {
-        "schema": SCHEMA,
+        "schema": _SCHEMA,
         "title": collection.title,
         "pictures": records,
         "skipped": collection.skipped,
@@ -276,4 +276,4 @@ def next_table(result: Mapping[str, Any], images: str | Path, table: Path, suppo
         if one["file"] not in kept:
             likely = [class_cell(one.get(key) or "") for key in ("label", "runner_up")]
             rows.append([file_cell(one["file"]), "", *likely, one["reason"]])
-    return csv_text([COLUMNS, *rows])
+    return csv_text([_COLUMNS, *rows])

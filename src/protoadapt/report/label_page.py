@@ -20,11 +20,11 @@ NAMES = "dom label_csv marks operations store views grid classes inspector map d
 MODULES = tuple(f"board/{name}.js" for name in NAMES.split())
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
-COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "given", "origin", "small")
-Record = dict[str, Any]
+_COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "given", "origin", "small")
+_Record = dict[str, Any]
 FIRST = 18  # pictures to label next, where the file does not say which
-SURE = 0.99  # above it nobody need look
-LISTED = 2000  # pictures in the table for browsers without scripts
+_SURE = 0.99  # above it nobody need look
+_LISTED = 2000  # pictures in the table for browsers without scripts
 CONFIDENCE = (
     "Confidences have one temperature for all models, chosen on collections of different kinds: of the pictures "
     "labelled with 80 % confidence about 80 % are right, fewer where a class has one odd example or looks like another."
@@ -77,7 +77,7 @@ def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -
     )
 
 
-def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -> Record:
+def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -> _Record:
     """One picture of labels.json as the board shows it, and `support`, `large` and `link`.
 
     label, second: numbers of classes, −1: no other class. given: what a person said of it. origin: what the column
@@ -101,13 +101,13 @@ def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -
     }
 
 
-def _board_data(document: dict[str, Any], records: Sequence[Record], names: list[str], lead: str) -> dict[str, Any]:
+def _board_data(document: dict[str, Any], records: Sequence[_Record], names: list[str], lead: str) -> dict[str, Any]:
     """What the board shows: one list per value, with an entry per picture."""
     position = {one["files"]: i for i, one in enumerate(records) if not one["support"]}
     queue = {position[one["file"]]: one["reason"] for one in document.get("next", ()) if one["file"] in position}
     least_sure = sorted(position.values(), key=lambda i: (records[i]["margin"], records[i]["files"]))
     if "next" not in document:  # `predict` suggests none: the least certain
-        unsure = [i for i in position.values() if not records[i]["unknown"] and records[i]["confidence"] <= SURE]
+        unsure = [i for i in position.values() if not records[i]["unknown"] and records[i]["confidence"] <= _SURE]
         order = sorted(unsure, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["files"]))
         queue = dict.fromkeys(order[:FIRST], "")
     by_page = any((one["origin"] or "").startswith("(page") for one in records)
@@ -118,7 +118,7 @@ def _board_data(document: dict[str, Any], records: Sequence[Record], names: list
         "calibrated": document["calibrated"],
         "correction": "(page corrected)" if by_page else "(corrected)",
         "classes": names,
-        **{key: [one[key] for one in records] for key in COLUMNS},
+        **{key: [one[key] for one in records] for key in _COLUMNS},
         "large": {i: one["large"] for i, one in enumerate(records) if one["large"]},
         "links": {i: one["link"] for i, one in enumerate(records) if one["link"]},
         "next": [*queue, *(i for i in least_sure if i not in queue)],
@@ -128,16 +128,16 @@ def _board_data(document: dict[str, Any], records: Sequence[Record], names: list
     }
 
 
-def _plain(records: Sequence[Record], names: Sequence[str]) -> Html:
+def _plain(records: Sequence[_Record], names: Sequence[str]) -> Html:
     """All labels as tables by class, for a browser that runs no scripts."""
     parts: list[Html] = []
     for k in (*range(len(names)), -1):
-        members = [one for one in records[:LISTED] if (-1 if one["unknown"] else one["label"]) == k]
+        members = [one for one in records[:_LISTED] if (-1 if one["unknown"] else one["label"]) == k]
         heading = tag("h3", mark(k), name_of(names[k]), id=f"class-{k}") if k >= 0 else tag("h3", "Unknown")
         sure = ["example" if one["given"] else f"{one['confidence']:.2f}" for one in members]
         rows = [(name_of(one["files"]), tag("td", words)) for one, words in zip(members, sure)]
         parts += [heading, table(["file", "confidence"], rows, "files")] if rows or k >= 0 else []
-    more = tag("p", f"and {len(records) - LISTED:,} more, all in labels.csv") if len(records) > LISTED else None
+    more = tag("p", f"and {len(records) - _LISTED:,} more, all in labels.csv") if len(records) > _LISTED else None
     return inner(tag("h2", "All pictures"), parts, more)
 
 
@@ -156,7 +156,7 @@ def labels_summary(document: dict[str, Any]) -> str:
     return f"{words} {'; '.join(rest)}." if rest else words
 
 
-def _counts(classes: Sequence[Record]) -> Section | None:
+def _counts(classes: Sequence[_Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
     shown = {"labelled": "found", "unknown": "unknown", "examples": "support"}
     if not any(one["unknown"] for one in classes):

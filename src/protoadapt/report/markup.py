@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 VOID = {"br", "img", "input", "link", "meta"}
 # Control characters, line and paragraph separators, characters that change the writing direction, lone surrogates.
-HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_HIDDEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 PICTURE = re.compile(r"data:image/(?:jpeg|png|webp);base64,[A-Za-z0-9+/]+={0,2}")
 NEAR = 2  # folders that a link may go up
 COLORS, SHAPES = 8, 5  # class i has colour i mod 8 and shape i mod 5, so forty classes look different
@@ -38,7 +38,7 @@ def visible(value: object) -> str:
             return chr(0x2400 + code)
         return f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else "\ufffd"  # Python's escaped bytes
 
-    return HIDDEN.sub(sign, str(value))
+    return _HIDDEN.sub(sign, str(value))
 
 
 def inner(*children: object) -> Html:

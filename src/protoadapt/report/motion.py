@@ -10,7 +10,7 @@ from protoadapt.report.markup import Html, Section, section, tag
 
 PATHS = "protoadapt-paths/1"
 WIDTH, HEIGHT, EDGE = 640, 440, 26
-NOTE = (
+_NOTE = (
     "Each mark is a picture, in a plane where similar pictures lie close together (t-SNE). Stars are class prototypes: "
     "they start at the labelled examples and end where the unlabelled pictures have moved them."
 )
@@ -33,7 +33,7 @@ def paths_of(document: Mapping[str, Any]) -> Paths:
 
 def motion_section(charts: Sequence[Html]) -> Section | None:
     """The section of a page that holds such charts."""
-    return section("How the prototypes moved", charts, id_="motion", note=NOTE, words="Prototypes")
+    return section("How the prototypes moved", charts, id_="motion", note=_NOTE, words="Prototypes")
 
 
 def motion(paths: Paths, names: Sequence[str]) -> Html:

@@ -20,7 +20,7 @@ FAULTS = {
         "Pairs with pictures of either class that look more like the other; the least typical of them are shown.",
     ),
 }
-KINDS = {"identical": ", identical files", "contradicts": ", different labels"}
+_KINDS = {"identical": ", identical files", "contradicts": ", different labels"}
 """What is said of near-duplicates."""
 
 
@@ -59,7 +59,7 @@ def _group(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:
         first, second = map(name_of, one["classes"])
         words = inner(first, " and ", second, f": {one['pictures']}, {100 * one['share']:.0f} % of both")
     else:
-        words = inner(count(len(one["files"]), "picture"), *(text for key, text in KINDS.items() if one[key]))
+        words = inner(count(len(one["files"]), "picture"), *(text for key, text in _KINDS.items() if one[key]))
     shown = [_labelled(file, small) for file in one["files"][:MANY]]
     return inner(tag("h3", words), tag("div", shown, class_="grid"))
 

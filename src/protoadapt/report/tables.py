@@ -13,18 +13,18 @@ from rich.table import Table
 from protoadapt.core.errors import count, no_such
 from protoadapt.core.results import Record, class_interval, compare_runs, paired_difference, right_answers
 
-Row = Sequence[str]
-FORMATS = ("text", "markdown", "csv", "latex")
+_Row = Sequence[str]
+TABLE_FORMATS = ("text", "markdown", "csv", "latex")
 SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
 PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p_holm": ".4g"}  # the others have four decimals
-UNKNOWN = "AUROC unknown"
+_UNKNOWN = "AUROC unknown"
 OVER_CLASSES = "± over classes"
 OVER_CLASSES_NOTE = "95 % half-widths of the accuracy and of the difference over the choice of classes (jackknife)"
 RUNS_NOTES = (
     "spread: standard deviation of the runs' means",
     "p: over episodes, corrected for the number of methods (Holm)",
 )
-USUAL = {"crop": "none", "views": 1, "pooling": 1}
+_USUAL = {"crop": "none", "views": 1, "pooling": 1}
 ESCAPES = {sign: "\\" + sign for sign in "_%&#${}"}
 ESCAPES |= {"\\": r"\textbackslash{}", "^": r"\^{}", "~": r"\~{}", "±": r"$\pm$", "−": "$-$"}
 
@@ -43,7 +43,7 @@ def measures(results: Sequence[Record], reference: str | None = None) -> list[di
         if other:
             row[minus], row[f"{minus} ci95"] = paired_difference(result, against) if against else (None, None)
         if unknown := result.get("unknown_auroc"):
-            row |= {UNKNOWN: unknown["mean"], f"{UNKNOWN} ci95": unknown["ci95"]}
+            row |= {_UNKNOWN: unknown["mean"], f"{_UNKNOWN} ci95": unknown["ci95"]}
         row["classes ci95"] = class_interval(result)
         if other:
             row[f"{minus} classes ci95"] = class_interval(result, against) if against else None
@@ -68,8 +68,8 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
         cells = {"method": result["label"], "accuracy": _interval(row["accuracy"], row["ci95"])}
         if minus in row:
             cells[minus] = _interval(row[minus], row[f"{minus} ci95"], "+.2f")
-        if UNKNOWN in row:
-            cells[UNKNOWN] = _interval(row[UNKNOWN], row[f"{UNKNOWN} ci95"])
+        if _UNKNOWN in row:
+            cells[_UNKNOWN] = _interval(row[_UNKNOWN], row[f"{_UNKNOWN} ci95"])
         if wide:
             halves = row["classes ci95"], row.get(f"{minus} classes ci95")
             cells[OVER_CLASSES] = ", ".join(f"± {half:.1f}" for half in halves if half is not None)
@@ -96,7 +96,7 @@ def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | N
     return [list(group.values()) for group in groups.values()]
 
 
-def text(header: Row, rows: Sequence[Row]) -> str:
+def text(header: _Row, rows: Sequence[_Row]) -> str:
     """A table for the terminal."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, name in enumerate(header):
@@ -108,7 +108,7 @@ def text(header: Row, rows: Sequence[Row]) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())
 
 
-def markdown(header: Row, rows: Sequence[Row]) -> str:
+def markdown(header: _Row, rows: Sequence[_Row]) -> str:
     """A table in Markdown; all columns but the first are aligned to the right."""
     lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |" for cells in (header, *rows)]
     return "\n".join([lines[0], "|---|" + "---:|" * (len(header) - 1), *lines[1:]])
@@ -128,15 +128,15 @@ def _csv(rows: Sequence[Mapping[str, Any]]) -> str:
 
 def check_format(form: str) -> None:
     """Raise UserError unless `render` knows the format."""
-    if form not in FORMATS:
-        raise no_such("table format", form, FORMATS)
+    if form not in TABLE_FORMATS:
+        raise no_such("table format", form, TABLE_FORMATS)
 
 
 def render(results: Sequence[Record], reference: str | None, form: str) -> str:
     """Return one table per set of episodes, each under its caption; in LaTeX all of them side by side.
 
-    `reference` is the label of the result that the others are compared with, `form` one of FORMATS; "csv" has plain
-    numbers in columns of their own, "latex" needs booktabs.
+    `reference` is the label of the result that the others are compared with, `form` one of TABLE_FORMATS; "csv" has
+    plain numbers in columns of their own, "latex" needs booktabs.
     """
     groups = by_episodes(results)
     if form == "latex":
@@ -174,7 +174,7 @@ def render_runs(results: Sequence[Record], reference: str | None, form: str) -> 
     return _captioned(about, header, table, form, notes)
 
 
-def _captioned(about: str, header: Row, rows: Sequence[Row], form: str, notes: Row = ()) -> str:
+def _captioned(about: str, header: _Row, rows: Sequence[_Row], form: str, notes: _Row = ()) -> str:
     """A table below what it was measured on, and above what its columns mean."""
     notes = [*notes, *_over_classes(header)]
     if form == "markdown":
@@ -182,7 +182,7 @@ def _captioned(about: str, header: Row, rows: Sequence[Row], form: str, notes: R
     return "\n".join([about, text(header, rows), *(f" {note}" for note in notes)])
 
 
-def _over_classes(header: Row) -> list[str]:
+def _over_classes(header: _Row) -> list[str]:
     """What the column of that name means, where a table has it."""
     return [f"{OVER_CLASSES}: {OVER_CLASSES_NOTE}"] if OVER_CLASSES in header else []
 
@@ -308,6 +308,10 @@ def embedding(result: Mapping[str, Any]) -> str:
         features.get("backbone"),
         f"run {run}" if run else None,
         f"weights {features['weights']}" if features.get("weights") else None,
-        *(f"{key} {value}" for key, usual in USUAL.items() if (value := features.get(key, usual)) not in (usual, None)),
+        *(
+            f"{key} {value}"
+            for key, usual in _USUAL.items()
+            if (value := features.get(key, usual)) not in (usual, None)
+        ),
     ]
     return ", ".join(str(part) for part in parts if part)

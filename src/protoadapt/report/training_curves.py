@@ -18,14 +18,14 @@ ACCURACIES = {
     "accuracy": ("base classes", "none dotted"),
 }
 NO_LOSSES = {"epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy"}
-NOTE = (
+_NOTE = (
     "Losses are on base classes. Accuracies of CIPA and ProtoNet are on validation classes, which are not trained on."
 )
 
 
 def training_section(runs: Iterable[dict[str, Any]]) -> Section | None:
     """Two charts and a list of facts per training run (documents of schema `protoadapt-run/1`)."""
-    return section("Training", [_run(run) for run in runs], id_="training", note=NOTE)
+    return section("Training", [_run(run) for run in runs], id_="training", note=_NOTE)
 
 
 def _run(run: dict[str, Any]) -> Html:

@@ -33,7 +33,7 @@ from protoadapt.vision.networks.model_files import MODEL, all_of, latest, plain
 
 Json = Mapping[str, Any]
 Tensors = Mapping[str, Tensor]
-SCHEMA = "protoadapt-checkpoint/1"
+_SCHEMA = "protoadapt-checkpoint/1"
 CONFIG, TENSORS, SCALARS, SUMS = "config.json", "state.safetensors", "state.json", "SHA256SUMS"
 
 
@@ -57,7 +57,7 @@ def save(run: Path, step: int, config: Json, model: Tensors, tensors: Tensors, s
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     header = {"protoadapt": json.dumps(config["model"])}
     files = {
-        CONFIG: json.dumps({"schema": SCHEMA, **config}, indent=1).encode(),
+        CONFIG: json.dumps({"schema": _SCHEMA, **config}, indent=1).encode(),
         MODEL: bytes_of(plain(model), header),
         TENSORS: bytes_of(plain(tensors)),
         SCALARS: json.dumps(scalars, indent=1).encode(),

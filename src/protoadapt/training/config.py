@@ -21,12 +21,12 @@ from protoadapt.training.augment.weak import CROPS
 from protoadapt.training.objectives import OBJECTIVES, Needs, combined_needs
 from protoadapt.vision.networks.backbones import BACKBONES
 
-LARGEST_INT, LARGEST_FLOAT, SMALLEST = 2**31 - 1, 1e30, 1e-30
+_LARGEST_INT, _LARGEST_FLOAT, _SMALLEST = 2**31 - 1, 1e30, 1e-30
 
 
 def setting(default: Any, help: str, low: float = 0, high: float | None = None, **options: Any) -> Any:
     """A field of a config: default, one line of help, and the range low … high or other options of `Setting`."""
-    most = high if high is not None else LARGEST_FLOAT if isinstance(default, float) else LARGEST_INT
+    most = high if high is not None else _LARGEST_FLOAT if isinstance(default, float) else _LARGEST_INT
     return field(default=default, metadata={"setting": Setting(help, low, most, **options)})
 
 
@@ -50,7 +50,7 @@ class Phase:
     Example: `Phase(1 / 3, {"ce": 1.0, "rotation": 1.0})` for the first third of the epochs.
     """
 
-    until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=SMALLEST, high=1)
+    until: float = setting(1.0, "end as a share of all epochs; the last is 1", low=_SMALLEST, high=1)
     weights: dict[str, float] = field(default_factory=lambda: {"ce": 1.0})  # of each objective in the loss
     teacher: str | None = setting(None, "run or checkpoint folder of the teacher, for the objective distill")
 
@@ -61,7 +61,7 @@ class Phase:
         for name, weight in self.weights.items():
             if name not in OBJECTIVES:
                 raise no_such("objective", name, OBJECTIVES)
-            if not finite(weight, 0, LARGEST_FLOAT):
+            if not finite(weight, 0, _LARGEST_FLOAT):
                 raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
             needs = OBJECTIVES[name].needs
             if needs.teacher and self.teacher is None:
@@ -95,7 +95,7 @@ class TrainConfig:
     crop: str = setting("none", 'part of each picture that is used: "none" for all of it, or CUB\'s bounding "box"')
     # views
     weak_crop: str = setting("pad", '"pad": shift by up to 1/8 of the side; "resized": random window', choices=CROPS)
-    scale: float = setting(0.35, 'smallest share of the picture\'s area in a "resized" window', low=SMALLEST, high=1)
+    scale: float = setting(0.35, 'smallest share of the picture\'s area in a "resized" window', low=_SMALLEST, high=1)
     flip: bool = setting(True, "mirror half of the weak views; switch off where left and right matter, as in letters")
     jitter: float = setting(0.0, "weak views: brightness, contrast, saturation change by 1 ± jitter", high=1)
     # network
@@ -107,7 +107,7 @@ class TrainConfig:
     frozen: bool = setting(False, "keep the backbone as init_from gives it, so that only heads learn")
     # objectives
     phases: tuple[Phase, ...] = (Phase(),)  # parts of the run, each with its own objectives
-    alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=SMALLEST)
+    alpha: float = setting(2.0, "mixing weights are drawn from Beta(alpha, alpha)", low=_SMALLEST)
     mixing_layers: tuple[int, ...] | None = setting(None, "layers to mix at, 0 is the input; none: all of them")
     label_smoothing: float = setting(0.0, "share of each target that is spread over all classes", high=1, below=True)
     rotate_every: int = setting(4, "every n-th picture is rotated for the objective rotation; 1: all of them", low=1)
@@ -120,8 +120,8 @@ class TrainConfig:
     epochs: int = setting(40, "passes over the base pictures", low=1, high=10**6)
     batch: int = setting(256, "pictures per step over all processes, before rotated copies and mixed rows", low=1)
     optimizer: str = setting("sgd", "sgd with Nesterov momentum, or adam", choices=("sgd", "adam"))
-    lr: float = setting(0.05, "highest learning rate", low=SMALLEST)
-    head_factor: float = setting(1.0, "factor of the learning rate for all heads", low=SMALLEST)
+    lr: float = setting(0.05, "highest learning rate", low=_SMALLEST)
+    head_factor: float = setting(1.0, "factor of the learning rate for all heads", low=_SMALLEST)
     momentum: float = setting(0.9, "momentum of sgd", high=1, below=True)
     weight_decay: float = setting(5e-4, "weight decay on all parameters")
     warmup: float = setting(0.0, "epochs over which the learning rate rises from 0")

@@ -12,7 +12,7 @@ from protoadapt.training.augment import apply_strong, apply_weak
 from protoadapt.training.plan import Plan
 
 RESIDENT_SHARE = 0.5  # of the device's free memory: pictures that take no more stay there
-AHEAD = 4  # steps that are read ahead
+_AHEAD = 4  # steps that are read ahead
 
 
 class Feed:
@@ -87,4 +87,4 @@ def read_ahead(pixels: Any, wanted: np.ndarray, pin: bool) -> Iterator[tuple[Ten
         where = torch.from_numpy(place.reshape(-1))
         return (chunk.pin_memory(), where.pin_memory()) if pin else (chunk, where)
 
-    return ahead(read, wanted, AHEAD, threads=1)
+    return ahead(read, wanted, _AHEAD, threads=1)

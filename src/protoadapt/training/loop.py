@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 CHECK_EVERY = 50
 """Steps between checks for a NaN, and between the processes' agreements to stop: each waits for the device."""
-RESULT = "result.json"
+_RESULT = "result.json"
 RECOMPILE_LIMIT = 64
 """Compiled forms of one stage's code: stages × numbers of rows. torch's own limit of 8 would fall back silently."""
 
@@ -194,7 +194,7 @@ class Run:
         self.begin(resume)
         if state.epoch == config.epochs:
             try:
-                return json.loads((self.out / RESULT).read_bytes())
+                return json.loads((self.out / _RESULT).read_bytes())
             except (OSError, ValueError):  # missing or damaged
                 return self.result(finished=True)
         if self.compiled:
@@ -391,5 +391,5 @@ class Run:
             **provenance(self.device),
         }
         if self.fabric.is_global_zero and finished:
-            write_json(self.out / RESULT, result)
+            write_json(self.out / _RESULT, result)
         return result

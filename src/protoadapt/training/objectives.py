@@ -261,20 +261,20 @@ def of_head(name: str) -> Objective:
     return Objective(partial(head_loss, name), needs)
 
 
-CLASSIFIER = {"classifier": make_classifier}
-ROTATION = {"rotation_head": lambda backbone, classes, config: nn.Linear(backbone.dim, 4)}
-FEAT = {"feat": partial(make_head, "feat")}
-PROTONET = {"log_temperature": lambda backbone, classes, config: nn.Parameter(torch.zeros(()))}
+_CLASSIFIER = {"classifier": make_classifier}
+_ROTATION = {"rotation_head": lambda backbone, classes, config: nn.Linear(backbone.dim, 4)}
+_FEAT = {"feat": partial(make_head, "feat")}
+_PROTONET = {"log_temperature": lambda backbone, classes, config: nn.Parameter(torch.zeros(()))}
 
 OBJECTIVES: dict[str, Objective] = {
     **{name: of_head(name) for name in HEADS},
-    "feat_contrast": Objective(feat_contrast, Needs(FEAT, episodes=True, noise=True)),
-    "ce": Objective(cross_entropy, Needs(CLASSIFIER)),
-    "rotation": Objective(rotation, Needs(ROTATION, rotated=True)),
-    "manifold_mixup": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="weak")),
-    "hct": Objective(mixed_cross_entropy, Needs(CLASSIFIER, partner="strong")),
-    "distill": Objective(distillation, Needs(CLASSIFIER, teacher=True)),
-    "protonet": Objective(prototypical, Needs(PROTONET, episodes=True)),
+    "feat_contrast": Objective(feat_contrast, Needs(_FEAT, episodes=True, noise=True)),
+    "ce": Objective(cross_entropy, Needs(_CLASSIFIER)),
+    "rotation": Objective(rotation, Needs(_ROTATION, rotated=True)),
+    "manifold_mixup": Objective(mixed_cross_entropy, Needs(_CLASSIFIER, partner="weak")),
+    "hct": Objective(mixed_cross_entropy, Needs(_CLASSIFIER, partner="strong")),
+    "distill": Objective(distillation, Needs(_CLASSIFIER, teacher=True)),
+    "protonet": Objective(prototypical, Needs(_PROTONET, episodes=True)),
 }
 """Name in a phase's weights → objective. Heads are built in this order; the first accuracy of a phase is logged."""
 

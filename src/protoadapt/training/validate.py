@@ -17,22 +17,22 @@ from protoadapt.training.learner import Learner
 from protoadapt.vision.embed import embed_batches
 from protoadapt.vision.networks import film
 
-METHODS = ("cipa", "protonet")
-SHOTS = (1, 5)
+_METHODS = ("cipa", "protonet")
+_SHOTS = (1, 5)
 SEED = 0  # of the validation episodes: the same for every run, so that runs can be compared
-CHUNK = 512  # pictures that are embedded at once
+_CHUNK = 512  # pictures that are embedded at once
 
 
 def protocols(labels: np.ndarray) -> dict[int, Protocol]:
     """Shot → protocol: 5-way episodes with 15 queries per class; fewer where there are few classes or pictures."""
     classes, counts = np.unique(labels, return_counts=True)
-    if len(classes) < 2 or counts.min() <= max(SHOTS):
+    if len(classes) < 2 or counts.min() <= max(_SHOTS):
         raise UserError(
-            f"validation needs two classes with {max(SHOTS) + 1} pictures each, but there are {len(classes)} classes, "
+            f"validation needs two classes with {max(_SHOTS) + 1} pictures each, but there are {len(classes)} classes, "
             f"the smallest with {counts.min() if len(counts) else 0}: add pictures, or train without validation"
         )
-    query = min(15, int(counts.min()) - max(SHOTS))
-    return {shot: Protocol(way=min(5, len(classes)), shot=shot, query=query) for shot in SHOTS}
+    query = min(15, int(counts.min()) - max(_SHOTS))
+    return {shot: Protocol(way=min(5, len(classes)), shot=shot, query=query) for shot in _SHOTS}
 
 
 def validate(
@@ -49,7 +49,7 @@ def validate(
     device = learner.mean.device
 
     def embedded(**options: Any) -> Tensor:
-        chunks = ((start, pixels[start : start + CHUNK]) for start in range(0, len(pixels), CHUNK))
+        chunks = ((start, pixels[start : start + _CHUNK]) for start in range(0, len(pixels), _CHUNK))
         with autocast():
             parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
         return torch.cat(parts).to(device)
@@ -63,7 +63,7 @@ def validate(
     if name and head and head.conditions:
         rows = torch.arange(float(len(pixels)), device=device)[:, None]  # the numbers of the pictures
     for shot, protocol in protocols(labels).items():
-        results = run(features, labels, METHODS, protocol)
+        results = run(features, labels, _METHODS, protocol)
         fits = head and (protocol.way == head.shape.way or not head.fixed_way)
         if name and head and fits and (shot == head.shape.shot or not head.fixed_shot):
             pictures = film.embedder(learner.backbone, learner.normalise, pixels)
@@ -71,5 +71,5 @@ def validate(
             results += run(rows, labels, [method], protocol)
         for result in results:
             scores[f"{result.method.name}_{shot}"] = result.accuracy
-    chosen = [scores[key] for shot in SHOTS if (key := f"{name}_{shot}") in scores]
-    return {**scores, "score": float(np.mean(chosen or [scores[f"cipa_{shot}"] for shot in SHOTS]))}
+    chosen = [scores[key] for shot in _SHOTS if (key := f"{name}_{shot}") in scores]
+    return {**scores, "score": float(np.mean(chosen or [scores[f"cipa_{shot}"] for shot in _SHOTS]))}

@@ -34,7 +34,7 @@ CPU_BATCH, GPU_BATCH = 8, 128
 64), and on a GPU."""
 IN_FLIGHT = 3
 """Batches that a GPU has and is not done with, at most: it has work while this process does something else."""
-AHEAD = 64
+_AHEAD = 64
 """Decoded pictures that wait for the network, at most; on a GPU three batches."""
 
 
@@ -219,7 +219,7 @@ def _decoded(
 
     todo = [place for place, content in enumerate(contents) if content is None]
     batch: dict[bytes, np.ndarray] = {}
-    for done, (place, answer) in enumerate(zip(todo, ahead(read, todo, max(AHEAD, 3 * size)))):
+    for done, (place, answer) in enumerate(zip(todo, ahead(read, todo, max(_AHEAD, 3 * size)))):
         if done % size == 0:
             on_progress(len(files) - len(todo) + done, len(files))
         if isinstance(answer, str):

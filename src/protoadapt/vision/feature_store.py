@@ -26,7 +26,7 @@ from safetensors.numpy import save
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
 
-FORMAT = 6  # raised when the pieces or the decoding of pictures change
+_FORMAT = 6  # raised when the pieces or the decoding of pictures change
 SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
 """New features are written after so many rows, or so long."""
 
@@ -50,7 +50,7 @@ class Store:
     """
 
     def __init__(self, cache: str | Path | None, weights: str, size: int):
-        self.folder = Path(cache, f"{weights}-{size}-{FORMAT}") if cache else None
+        self.folder = Path(cache, f"{weights}-{size}-{_FORMAT}") if cache else None
         self.content_of: dict[bytes, bytes] = {}
         self._place: dict[bytes, tuple[Path, int]] = {}
         self._new: dict[bytes, np.ndarray] = {}

@@ -88,7 +88,7 @@ def test_the_twin_answers_alike_in_float32(rule, spread):
 
 @pytest.mark.parametrize("few", [True, False])
 def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
-    episodes, _ = clouds(queries=twin.SMALL + (not few), episodes=1, dtype=torch.float32)
+    episodes, _ = clouds(queries=twin._SMALL + (not few), episodes=1, dtype=torch.float32)
     assert twin.takes(episodes) == few
     assert not twin.takes(replace(episodes, rows=episodes.rows.half()))
     expected = cipa(episodes), pt_map(episodes)

@@ -43,7 +43,7 @@ def shipped(tmp_path, monkeypatch):
     initialise(network, torch.Generator().manual_seed(0))
     save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
     _, about = networks.load(tmp_path / "cub.safetensors")
-    card = {"schema": cards.SCHEMA, "name": "cub", "weights": about["weights"]}
+    card = {"schema": cards.CARD_SCHEMA, "name": "cub", "weights": about["weights"]}
     card["trained_on"] = "Toys, and what else there is"
     card["calibration"] = CALIBRATION
     (tmp_path / "cub.json").write_text(json.dumps(card))

@@ -134,7 +134,7 @@ def test_output_folders_are_left_alone(tmp_path, paint):
 
 
 def test_large_pictures_are_decoded_one_after_the_other(monkeypatch):
-    monkeypatch.setattr(decode, "LARGE", 99)
+    monkeypatch.setattr(decode, "LARGE_PICTURE", 99)
     for image, alone in (
         (Image.new("L", (10, 10)), True),
         (Image.new("L", (9, 10)), False),

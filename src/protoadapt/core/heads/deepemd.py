@@ -10,10 +10,10 @@ from torch import Tensor
 from protoadapt.core.heads.head import EpisodeHead, Noise
 from protoadapt.core.methods.common import class_means
 
-TEMPERATURE = 12.5
+_SCALE = 12.5
 ENTROPY = 0.05
-ROUNDS = 100
-RATE, MOMENTUM = 0.1, 0.9
+_ROUNDS = 100
+_RATE, MOMENTUM = 0.1, 0.9
 
 
 class DeepEMD(EpisodeHead):
@@ -56,7 +56,7 @@ class DeepEMD(EpisodeHead):
                 loss = -(membership * log_p).sum() / support.shape[1]
                 (gradient,) = torch.autograd.grad(loss, classes)
             velocity = MOMENTUM * velocity + (1 - MOMENTUM) * gradient
-            classes = classes.detach() - RATE * velocity
+            classes = classes.detach() - _RATE * velocity
         return classes
 
 
@@ -70,7 +70,7 @@ def transport_logits(classes: Tensor, queries: Tensor) -> Tensor:
     similarity = torch.einsum("eqic,ewjc->eqwij", u, v)
     with torch.no_grad():
         flow = least_cost_flow(similarity, of_query, of_class)
-    return TEMPERATURE / queries.shape[2] * (flow * similarity).sum((-2, -1))
+    return _SCALE / queries.shape[2] * (flow * similarity).sum((-2, -1))
 
 
 def least_cost_flow(similarity: Tensor, sources: Tensor, sinks: Tensor) -> Tensor:
@@ -79,7 +79,7 @@ def least_cost_flow(similarity: Tensor, sources: Tensor, sinks: Tensor) -> Tenso
     a, b = (w * w.shape[-1] / w.sum(-1, keepdim=True) for w in (sources, sinks))
     kernel = ((similarity - similarity.amax((-2, -1), keepdim=True)) / ENTROPY).exp()
     right = torch.ones_like(b)
-    for _ in range(ROUNDS):
+    for _ in range(_ROUNDS):
         left = a / (kernel @ right[..., None])[..., 0].clamp_min(1e-30)
         right = b / (left[..., None, :] @ kernel)[..., 0, :].clamp_min(1e-30)
     return left[..., None] * kernel * right[..., None, :]

@@ -14,7 +14,7 @@ from protoadapt.core.methods.common import sq_distances
 from protoadapt.core.methods.embedding_propagation import propagated_scores
 
 EMBEDDED = 128
-HIDDEN = 96
+_HIDDEN = 96
 
 
 class Adjacency(nn.Module):
@@ -22,10 +22,10 @@ class Adjacency(nn.Module):
 
     def __init__(self, inputs: int):
         super().__init__()
-        sizes = [inputs, 2 * HIDDEN, 2 * HIDDEN, HIDDEN, HIDDEN]
+        sizes = [inputs, 2 * _HIDDEN, 2 * _HIDDEN, _HIDDEN, _HIDDEN]
         self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(sizes))
         self.norms = nn.ModuleList(nn.BatchNorm1d(b) for b in sizes[1:])
-        self.last = nn.Linear(HIDDEN, 1)
+        self.last = nn.Linear(_HIDDEN, 1)
 
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[1]
@@ -53,10 +53,10 @@ class GNN(EpisodeHead):
     def __init__(self, shape: HeadShape):
         super().__init__(shape)
         self.embed, self.norm = nn.Linear(shape.dim, EMBEDDED, bias=False), nn.BatchNorm1d(EMBEDDED)
-        sizes = [EMBEDDED + shape.way + HIDDEN // 2 * layer for layer in range(3)]
+        sizes = [EMBEDDED + shape.way + _HIDDEN // 2 * layer for layer in range(3)]
         self.adjacency = nn.ModuleList(Adjacency(size) for size in sizes)
-        self.layers = nn.ModuleList(nn.Linear(2 * size, HIDDEN // 2, bias=False) for size in sizes[:2])
-        self.norms = nn.ModuleList(nn.BatchNorm1d(HIDDEN // 2) for _ in sizes[:2])
+        self.layers = nn.ModuleList(nn.Linear(2 * size, _HIDDEN // 2, bias=False) for size in sizes[:2])
+        self.norms = nn.ModuleList(nn.BatchNorm1d(_HIDDEN // 2) for _ in sizes[:2])
         self.out = nn.Linear(2 * sizes[2], shape.way)
 
     def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
@@ -74,10 +74,10 @@ class GNN(EpisodeHead):
 
     def episode_numbers(self, n_rows: int, n_way: int) -> int:
         nodes = 1 + n_way * max(self.shape.shot, 5)
-        return 4 * n_rows * nodes**2 * 2 * HIDDEN
+        return 4 * n_rows * nodes**2 * 2 * _HIDDEN
 
 
-NEIGHBOURS = 20
+_NEIGHBOURS = 20
 ALPHA = 0.99
 CHANNELS = 64
 EPS = 1e-12
@@ -117,7 +117,7 @@ class TPN(EpisodeHead):
         sigma = self.scale(rows)
         rows = rows / torch.where(sigma.abs() > EPS, sigma, EPS)
         W = (-0.5 * sq_distances(rows, rows) / rows.shape[-1]).exp()
-        last = W.detach().topk(min(NEIGHBOURS, W.shape[1])).values[..., -1:]
+        last = W.detach().topk(min(_NEIGHBOURS, W.shape[1])).values[..., -1:]
         near = W.detach() >= last  # rows that tie with the last are all kept
         W = W * (near | near.mT)
         degree = W.sum(-1).clamp_min(EPS).rsqrt()

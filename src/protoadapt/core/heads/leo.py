@@ -14,8 +14,8 @@ from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise, Parts, dro
 from protoadapt.core.methods.common import class_means
 
 LATENT = 64
-STEPS = 5
-DROPPED = 0.5
+_STEPS = 5
+_DROPPED = 0.5
 DIVERGENCE = 1e-3
 ENCODING = 1e-9
 ORTHOGONALITY = 1e-3
@@ -55,7 +55,7 @@ class LEO(EpisodeHead):
         per_class = membership.sum(1).clamp_min(1)[..., None]  # (E, W, 1)
 
         def logits(weights: Tensor, x: Tensor) -> Tensor:
-            return dropout(x, DROPPED, noise) @ weights.mT
+            return dropout(x, _DROPPED, noise) @ weights.mT
 
         def slope(weights: Tensor, of: Tensor) -> Tensor:
             """Gradient of the support's summed loss, divided by the rows of each class."""
@@ -67,10 +67,10 @@ class LEO(EpisodeHead):
             z = start if start.requires_grad else start.requires_grad_()
             fan = (2 / (support.shape[-1] + membership.shape[-1])) ** 0.5
             weights = sample(self.decode(z), fan, noise)[0]
-            for _ in range(STEPS):
+            for _ in range(_STEPS):
                 z = z - self.latent_rate * slope(weights, z)
                 weights = sample(self.decode(z), fan, noise)[0]
-            for _ in range(STEPS):
+            for _ in range(_STEPS):
                 weights = weights - self.weight_rate * slope(weights, weights)
         decoder = F.normalize(self.decode.weight.T, dim=-1)  # (Z, 2D)
         crossing = (decoder @ decoder.T - torch.eye(LATENT, dtype=decoder.dtype, device=decoder.device)).square().mean()
@@ -81,7 +81,7 @@ class LEO(EpisodeHead):
 
     def _codes(self, rows: Tensor, membership: Tensor, noise: Noise) -> Tensor:
         """Parameters (E, W, 2Z) of the codes' distributions."""
-        codes = self.encode(dropout(rows, DROPPED, noise))
+        codes = self.encode(dropout(rows, _DROPPED, noise))
         n = codes.shape[1]
         left, right = codes[:, :, None].expand(-1, -1, n, -1), codes[:, None].expand(-1, n, -1, -1)
         h = torch.cat([left, right], -1)

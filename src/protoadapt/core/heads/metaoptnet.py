@@ -7,10 +7,10 @@ from torch import Tensor, nn
 from protoadapt.core.heads.head import EpisodeHead, HeadShape, Noise
 from protoadapt.core.methods.inductive import ridge_scores
 
-PENALTY = 50.0
+_PENALTY = 50.0
 COST = 0.1
-STEPS = 15
-RIDGE = 1.0  # on the diagonal of the problem's matrix, as in the authors' code
+_STEPS = 15
+_RIDGE = 1.0  # on the diagonal of the problem's matrix, as in the authors' code
 
 
 class MetaOptNetRidge(EpisodeHead):
@@ -28,7 +28,7 @@ class MetaOptNetRidge(EpisodeHead):
         self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
-        return 2 * self.scale * ridge_scores(support, membership, query, PENALTY)
+        return 2 * self.scale * ridge_scores(support, membership, query, _PENALTY)
 
 
 class MetaOptNetSVM(MetaOptNetRidge):
@@ -64,17 +64,17 @@ def svm_dual(kernel: Tensor, membership: Tensor) -> Tensor:
     y = membership.double().flatten(1)  # (E, N)
     one = torch.eye(n_way, dtype=y.dtype, device=y.device)
     G = torch.einsum("eij,mn->eimjn", fixed, one).flatten(3, 4).flatten(1, 2)
-    G = G + RIDGE * torch.eye(y.shape[1], dtype=y.dtype, device=y.device)
+    G = G + _RIDGE * torch.eye(y.shape[1], dtype=y.dtype, device=y.device)
     h = COST * y
     z, nu = -torch.ones_like(y), torch.zeros_like(y[:, ::n_way])
     lam = torch.ones_like(y)
-    for _ in range(STEPS):
+    for _ in range(_STEPS):
         mu = (lam * (h - z)).mean(1, keepdim=True) / 10
         step = _newton(G, z, lam, nu, h, mu, (G @ z[..., None])[..., 0] - y, n_way)
         length = 0.99 * _longest(z - h, step[0]).minimum(_longest(-lam, -step[1]))
         z, lam, nu = (x + length.minimum(torch.ones_like(length)) * dx for x, dx in zip((z, lam, nu), step))
     # One step more, its matrix held fixed: K z carries the gradient.
-    pull = (kernel.double() @ z.unflatten(1, (-1, n_way))).flatten(1) + RIDGE * z - y
+    pull = (kernel.double() @ z.unflatten(1, (-1, n_way))).flatten(1) + _RIDGE * z - y
     mu = (lam * (h - z)).mean(1, keepdim=True)
     change = _newton(G, z, lam, nu, h, mu, pull, n_way)[0]
     return (z + change - change.detach()).unflatten(1, (-1, n_way)).to(kernel.dtype)

@@ -53,7 +53,7 @@ class MatchingNetFCE(MatchingNet):
         return super().forward(support, membership, h)
 
 
-HIDDEN = 8
+_HIDDEN = 8
 
 
 class RelationNet(EpisodeHead):
@@ -75,7 +75,7 @@ class RelationNet(EpisodeHead):
         self.second = nn.Conv2d(dim, dim, 3, padding=1, bias=False)
         self.norm1, self.norm2 = nn.BatchNorm2d(dim), nn.BatchNorm2d(dim)
         side = _pooled(_pooled(shape.side))
-        self.hidden, self.out = nn.Linear(dim * side**2, HIDDEN), nn.Linear(HIDDEN, 1)
+        self.hidden, self.out = nn.Linear(dim * side**2, _HIDDEN), nn.Linear(_HIDDEN, 1)
 
     def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
         # The convolution of [prototype; query] is the sum of one of each, so that none is done twice.
@@ -107,8 +107,8 @@ def _pooled(side: int) -> int:
     return max(side // 2, 1)
 
 
-TEMPERATURE = 64.0
-DROPPED = 0.5
+_TEMPERATURE = 64.0
+_DROPPED = 0.5
 ATTENTION_DROPPED = 0.1
 
 
@@ -134,15 +134,15 @@ class FEAT(EpisodeHead):
         """Rows (…, n, D) after attention among the n of a set."""
         weights = (self.q(rows) @ self.k(rows).mT / rows.shape[-1] ** 0.5).softmax(-1)
         seen = dropout(weights, ATTENTION_DROPPED, noise) @ self.v(rows)
-        return self.norm(rows + dropout(self.out(seen), DROPPED, noise))
+        return self.norm(rows + dropout(self.out(seen), _DROPPED, noise))
 
     def forward(self, support: Tensor, membership: Tensor, query: Tensor, noise: Noise = None) -> Tensor:
-        return -sq_distances(query, self.adapt(class_means(support, membership), noise)) / TEMPERATURE
+        return -sq_distances(query, self.adapt(class_means(support, membership), noise)) / _TEMPERATURE
 
 
 LAYERS = 3
-PENALTY = 0.01
-SCALE = 1 / 64
+_PENALTY = 0.01
+_SCALE = 1 / 64
 
 
 class TADAM(EpisodeHead):
@@ -165,7 +165,7 @@ class TADAM(EpisodeHead):
 
     def __init__(self, shape: HeadShape):
         super().__init__(shape)
-        self.scale = nn.Parameter(torch.tensor(SCALE))
+        self.scale = nn.Parameter(torch.tensor(_SCALE))
         self.gamma, self.beta = (
             nn.ModuleList(nn.ModuleList(_layers(shape.dim, channels)) for channels in shape.channels) for _ in range(2)
         )
@@ -181,7 +181,7 @@ class TADAM(EpisodeHead):
 
     def loss(self, logits: Tensor, targets: Tensor, smoothing: float) -> Tensor:
         sizes = self.gamma_size.square().sum() + self.beta_size.square().sum()
-        return super().loss(logits, targets, smoothing) + PENALTY / 2 * sizes
+        return super().loss(logits, targets, smoothing) + _PENALTY / 2 * sizes
 
 
 def _layers(dim: int, channels: int) -> list[nn.Linear]:

@@ -29,7 +29,7 @@ ROWS_PER_CLASS = 60
 """Σ is a sum over a base class's rows in the authors' code, so their λ belongs to a number of rows. Their public code
 and its λ are for CUB, whose base classes have 59 on average. With 600 rows, as in mini-ImageNet, squared distances are
 a tenth as large, and the same λ lets the means collapse."""
-RIDGE = 1e-6
+_RIDGE = 1e-6
 SPAN = 1e-5
 """Directions along which an episode's rows reach less than this share of the longest are rounding."""
 Prior = Annotated[float, Setting("a, concentration of the Dirichlet prior of the class sizes", 1e-3, 1e6)]
@@ -59,7 +59,7 @@ def bavardage(
             "(in Python base_covariance), or leave bavardage out"
         )
     scatter = ROWS_PER_CLASS * episodes.base_covariance
-    inverse = torch.linalg.inv(scatter + RIDGE * torch.eye(len(scatter)).to(scatter))
+    inverse = torch.linalg.inv(scatter + _RIDGE * torch.eye(len(scatter)).to(scatter))
     episodes = cl2n(episodes, "bavardage")
     x = torch.cat([episodes.support, episodes.query], 1)
     y = episodes.membership

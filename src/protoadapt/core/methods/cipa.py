@@ -27,7 +27,7 @@ def cipa(
     *,
     n_iter: settings.Steps = 20,
     sigma: settings.StepSize = 0.2,
-    tau: settings.Temperature = 10.0,
+    tau: settings.LogitScale = 10.0,
     beta: settings.Exponent = 0.5,
     power: settings.Power = "strict",
     center: settings.Center = "separate",

@@ -7,9 +7,9 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import cl2n, class_means, sq_distances, tied_argmax, unit
-from protoadapt.core.methods.settings import Setting, Temperature, checked
+from protoadapt.core.methods.settings import LogitScale, Setting, checked
 
-SCALE = 100.0
+_SCALE = 100.0
 Penalty = Annotated[float, Setting("λ, penalty on the squared weights", 1e-6, 1e9)]
 UnitRows = Annotated[bool, Setting("scale rows to unit length first")]
 
@@ -27,7 +27,7 @@ def simpleshot(episodes: Episodes) -> Tensor:
 
 
 @checked
-def matching_net(episodes: Episodes, *, tau: Temperature = SCALE) -> Tensor:
+def matching_net(episodes: Episodes, *, tau: LogitScale = _SCALE) -> Tensor:
     """Matching Networks' inference. Vinyals, Blundell, Lillicrap, Kavukcuoglu, Wierstra: Matching Networks for One Shot
     Learning (NeurIPS 2016), with the scale of Chen et al. (2019).
 
@@ -38,13 +38,13 @@ def matching_net(episodes: Episodes, *, tau: Temperature = SCALE) -> Tensor:
     return label_attention(rows.support, rows.membership, rows.query, tau)
 
 
-def label_attention(support: Tensor, membership: Tensor, query: Tensor, tau: float = SCALE) -> Tensor:
+def label_attention(support: Tensor, membership: Tensor, query: Tensor, tau: float = _SCALE) -> Tensor:
     """Probabilities (E, Q, W) of unit rows (E, Q, D) given unit support rows (E, S, D) with classes (E, S, W)."""
     return (tau * (query @ support.mT).clamp_min(0)).softmax(-1) @ membership
 
 
 @checked
-def ridge(episodes: Episodes, *, lam: Penalty = 1.0, tau: Temperature = 10.0, l2: UnitRows = True) -> Tensor:
+def ridge(episodes: Episodes, *, lam: Penalty = 1.0, tau: LogitScale = 10.0, l2: UnitRows = True) -> Tensor:
     """Ridge regression to the labels, the base learner of R2D2 (Bertinetto et al., ICLR 2019) and MetaOptNet-RR (Lee et
     al., CVPR 2019), here on the features of any network.
 

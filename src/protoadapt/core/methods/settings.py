@@ -81,7 +81,7 @@ class Setting:
 
 Steps = Annotated[int, Setting("number of adaptation steps", 0, 100_000)]
 StepSize = Annotated[float, Setting("step size σ: weight of the new estimate in each update", 0, 1)]
-Temperature = Annotated[float, Setting("inverse temperature τ: factor of the logits", 1e-6, 1e6)]
+LogitScale = Annotated[float, Setting("inverse temperature τ: factor of the logits", 1e-6, 1e6)]
 MetricScale = Annotated[
     float | None, Setting("inverse temperature τ of the metric; none: 10 (cosine) or 1 (euclid)", 1e-6, 1e6)
 ]

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
-from protoadapt.core.methods.settings import ClassPrior, LearningRate, LossWeights, Setting, Steps, Temperature, checked
+from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Setting, Steps, checked
 
 Order = Annotated[
     float | None,
@@ -33,7 +33,7 @@ def tim_gd(
     *,
     n_iter: Steps = 1000,
     lr: LearningRate = 1e-4,
-    temp: Temperature = 15.0,
+    temp: LogitScale = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
     class_prior: ClassPrior = None,
 ) -> Tensor:
@@ -48,7 +48,7 @@ def tim_adm(
     episodes: Episodes,
     *,
     n_iter: Steps = 150,
-    temp: Temperature = 15.0,
+    temp: LogitScale = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
     class_prior: ClassPrior = None,
 ) -> Tensor:
@@ -96,7 +96,7 @@ def alpha_tim(
     alpha: Order = None,
     n_iter: Steps = 1000,
     lr: LearningRate = 1e-4,
-    temp: Temperature = 15.0,
+    temp: LogitScale = 15.0,
     weights: LossWeights = (1.0, 1.0, 1.0),
 ) -> Tensor:
     """α-TIM. Veilleux, Boudiaf, Piantanida, Ben Ayed: Realistic Evaluation of Transductive Few-Shot Learning (NeurIPS

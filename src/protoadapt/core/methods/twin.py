@@ -27,9 +27,9 @@ from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import ROUNDING
 from protoadapt.core.threads import thread_pool
 
-SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
+_SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = (*CENTERS, "classes")
-SIZES = ("none", "given", "estimated", "transport")
+_SIZES = ("none", "given", "estimated", "transport")
 SEPARATE, JOINT, MOVING = 1, 2, 4
 GIVEN, ESTIMATED, TRANSPORT = 1, 2, 3
 LANES = 16  # numbers in a vector; mixtures and the Gram matrix are as wide as a multiple of it
@@ -40,7 +40,7 @@ def takes(episodes: Episodes) -> bool:
     rows = episodes.rows
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     plain = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
-    return plain and helping.shape[1] <= max(rows.shape[1], SMALL)
+    return plain and helping.shape[1] <= max(rows.shape[1], _SMALL)
 
 
 def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
@@ -53,7 +53,7 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     compared = (PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled")
-    moved = (SIZES.index(rule.sizes), bool(rule.labels_pull))
+    moved = (_SIZES.index(rule.sizes), bool(rule.labels_pull))
     numbers = (int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype))
     given = (compared, moved, numbers, shares(rule.class_prior, n_way, rows).numpy())
     threads = max(1, min(torch.get_num_threads(), len(out) // 16))

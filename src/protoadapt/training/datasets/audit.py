@@ -10,7 +10,7 @@ from protoadapt.training.datasets import registry
 from protoadapt.training.datasets.registry import DATASETS, class_list, find_dataset
 
 NOTHING = "no pictures found"
-LISTED = 8  # names per line
+_LISTED = 8  # names per line
 
 
 class Report(NamedTuple):
@@ -84,5 +84,5 @@ def _check_split(name: str, split: str, folder: Path) -> tuple[str, list[str]]:
 
 
 def _some(names: list[str]) -> str:
-    more = f" and {len(names) - LISTED:,} more" if len(names) > LISTED else ""
-    return ", ".join(names[:LISTED]) + more
+    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
+    return ", ".join(names[:_LISTED]) + more

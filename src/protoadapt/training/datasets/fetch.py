@@ -15,7 +15,7 @@ from protoadapt.core.files import scratch_folder
 from protoadapt.training.datasets.audit import Report, check_dataset
 from protoadapt.training.datasets.registry import find_dataset
 
-BLOCK = 1 << 16
+_BLOCK = 1 << 16
 TIMEOUT = 60  # seconds without a byte
 
 OnBytes = Callable[[int, int | None], None]
@@ -82,7 +82,7 @@ def _transfer(url: str, part: Path, on_progress: OnBytes) -> bool:
         length = response.headers.get("Content-Length")
         total = start + int(length) if length else None
         with part.open("ab" if start else "wb") as file:
-            while block := response.read(BLOCK):
+            while block := response.read(_BLOCK):
                 file.write(block)
                 on_progress(file.tell(), total)
     return total is None or _size(part) == total

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, no_such
 
-Noise = Callable[[Tensor], Tensor]
+AddNoise = Callable[[Tensor], Tensor]
 """Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
 
 
@@ -29,19 +29,19 @@ class Staged(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.dim = dim
 
-    def forward_to(self, x: Tensor, layer: int, noise: Noise | None = None) -> Tensor:
+    def forward_to(self, x: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
         """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
         return self._between(x, 0, layer, noise)
 
-    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: Noise | None = None) -> Tensor:
+    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: AddNoise | None = None) -> Tensor:
         """Hidden features at mixing layer `layer` to features (B, D), float32 whatever the stages compute in."""
         return generalised_mean(self.maps_from(h, layer, noise), pooling)
 
-    def maps_from(self, h: Tensor, layer: int, noise: Noise | None = None) -> Tensor:
+    def maps_from(self, h: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
         """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W'), before their mean."""
         return self._between(h, layer, len(self.stages), noise)
 
-    def _between(self, h: Tensor, first: int, last: int, noise: Noise | None) -> Tensor:
+    def _between(self, h: Tensor, first: int, last: int, noise: AddNoise | None) -> Tensor:
         for number in range(first, last):
             h = self.stages[number](h)
             if noise and number >= len(self.stages) - 2:

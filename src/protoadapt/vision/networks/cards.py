@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 from protoadapt.core.errors import UserError, clean_json, finite, install, no_such, whole
 
-SCHEMA = "protoadapt-model/1"
+CARD_SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
 LIMIT = 1 << 20
 """Bytes of a card."""
-SMALLEST, LARGEST = 8, 1024
+_SMALLEST, _LARGEST = 8, 1024
 """Pixels per side of a network's input."""
 MOST_VIEWS = 1024
 """Views per picture; their mean hardly moves after a dozen."""
@@ -63,7 +63,7 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
         raise UserError(
             f"the model card {str(file)!r} cannot be read as JSON ({error}): repair it, or move it away"
         ) from error
-    return card if isinstance(card, dict) and card.get("schema") == SCHEMA else None
+    return card if isinstance(card, dict) and card.get("schema") == CARD_SCHEMA else None
 
 
 def of_card(name: str | Path, weights: str, dataset: str | None) -> dict[str, Any]:
@@ -114,7 +114,7 @@ def wheel(name: str) -> str:
 def input_errors(values: Mapping[str, Any]) -> list[str]:
     """Which of size, mean and std do not describe a network's input; empty where all do, and features stay finite."""
     fine = {
-        "size": whole(values.get("size"), SMALLEST, LARGEST),
+        "size": whole(values.get("size"), _SMALLEST, _LARGEST),
         "mean": _three_numbers(values.get("mean"), -1e4),
         "std": _three_numbers(values.get("std"), 1e-4),
     }
@@ -132,7 +132,7 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
     wrong = [key for key in ("backbone", "crop", "dataset") if not isinstance(values.get(key), str)]
     wrong += ["width"] * (values["width"] is not None and type(values["width"]) is not int)
     for key in (*wrong, *input_errors(values)):
-        bounds = f"; only {SMALLEST} to {LARGEST} pixels per side can be made" if key == "size" else ""
+        bounds = f"; only {_SMALLEST} to {_LARGEST} pixels per side can be made" if key == "size" else ""
         value = str(values.get(key))[:50]
         raise UserError(f"{source} does not describe its network ({key} is {value}{bounds}): {way_out}")
     return values

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.backbones import Noise, Staged, generalised_mean
+from protoadapt.vision.networks.backbones import AddNoise, Staged, generalised_mean
 from protoadapt.vision.networks.lite import Convolution
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, OnnxEngine, keep_graph
 
@@ -38,7 +38,7 @@ class OnnxNetwork(Staged):
         super().__init__([], dim)
         self.engine = engine
 
-    def maps_from(self, h: Tensor, layer: int = 0, noise: Noise | None = None) -> Tensor:
+    def maps_from(self, h: Tensor, layer: int = 0, noise: AddNoise | None = None) -> Tensor:
         """(B, 3, H, W) to (B, C, H', W')."""
         return torch.from_numpy(np.concatenate(self.engine.each(self.engine.maps, h.contiguous().numpy())))
 

@@ -20,7 +20,7 @@ from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
 
 ONNXRUNTIME = "onnxruntime"
-MOST = 16
+_MOST = 16
 """Networks that are kept; the one that was written first goes first."""
 NOWHERE = "/dev/null/nowhere"
 """A folder that cannot exist, where onnxruntime looks for other files of a network."""
@@ -111,7 +111,7 @@ def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
         if not (path.is_file() and path.stat().st_size == len(graph)):
             with written_whole(path) as partial:
                 partial.write_bytes(graph)
-        for old in sorted(graph_folder().glob("*.onnx"), key=lambda path: path.lstat().st_mtime_ns)[:-MOST]:
+        for old in sorted(graph_folder().glob("*.onnx"), key=lambda path: path.lstat().st_mtime_ns)[:-_MOST]:
             old.unlink(missing_ok=True)
 
 

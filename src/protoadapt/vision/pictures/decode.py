@@ -16,7 +16,7 @@ from protoadapt.vision.pictures.read import read_file
 
 THUMB, PREVIEW = 96, 256
 """Pixels per side of the pictures in galleries, and of those that a person looks at closely."""
-LARGE = MAX_PIXELS // 4
+LARGE_PICTURE = MAX_PIXELS // 4
 _large = threading.Lock()
 
 
@@ -119,7 +119,7 @@ def _turn(image: Image.Image) -> AbstractContextManager[object]:
     """What threads hold while they decode a picture: of large ones there is memory for one at a time."""
     # An ordinary JPEG is decoded at a fraction of its size; a progressive one is held whole first.
     small = image.format == "JPEG" and not image.info.get("progressive")
-    return nullcontext() if small or image.width * image.height <= LARGE else _large
+    return nullcontext() if small or image.width * image.height <= LARGE_PICTURE else _large
 
 
 def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | None) -> np.ndarray:

@@ -24,7 +24,7 @@ from protoadapt.vision.pictures.formats import quiet_pillow, reason
 
 FORMAT = 4  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
 CHUNK = 64  # pictures per job of a thread
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 """Called with the pictures decoded so far and their total."""
 
 
@@ -102,7 +102,7 @@ def write_pixels(
     resize: Resize | None = None,
     skip: bool = False,
     fixed: bool = False,
-    on_progress: Progress = lambda done, total: None,
+    on_progress: _Progress = lambda done, total: None,
 ) -> None:
     """Decodes pictures, as `in_order` returns them, into a new entry, whole or not at all.
 
@@ -139,7 +139,7 @@ def write_pixels(
 
 
 def _decode_all(
-    pictures: list[Picture], pixels: np.ndarray, resize: Resize | None, skip: bool, on_progress: Progress
+    pictures: list[Picture], pixels: np.ndarray, resize: Resize | None, skip: bool, on_progress: _Progress
 ) -> dict[int, str]:
     """Decodes every picture into its row of pixels; returns the rows that could not be read, with the reason.
 

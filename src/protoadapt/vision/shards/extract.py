@@ -18,8 +18,8 @@ from protoadapt.vision.shards.make import Job, make_locally
 from protoadapt.vision.shards.manifest import Manifest
 from protoadapt.vision.shards.ray_engine import make_on_ray
 
-BROKEN = ("name", "reason", "shard", "row")
-OURS = re.compile(rf"\A{','.join(BROKEN)}\r?\n".encode())
+_COLUMNS = ("name", "reason", "shard", "row")
+_OURS = re.compile(rf"\A{','.join(_COLUMNS)}\r?\n".encode())
 ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[int]]] = {
     "local": make_locally,
     "ray": make_on_ray,
@@ -131,9 +131,9 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
         for broken in parts.read_part(out, number).record["broken"]
     ]
     if pictures:
-        check_output(path, kind=OURS)
+        check_output(path, kind=_OURS)
         with written_whole(path) as partial:
-            partial.write_bytes(csv_text([BROKEN, *pictures]).encode(errors="surrogateescape"))
-    elif path.is_file() and OURS.match(path.read_bytes()):
+            partial.write_bytes(csv_text([_COLUMNS, *pictures]).encode(errors="surrogateescape"))
+    elif path.is_file() and _OURS.match(path.read_bytes()):
         path.unlink()
     return len(pictures)

@@ -26,7 +26,7 @@ from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
 from protoadapt.vision.shards import SHARD_SIZE
 
-SCHEMA = "protoadapt-manifest/1"
+_SCHEMA = "protoadapt-manifest/1"
 MANIFEST = re.compile(rb'\A\{"schema": ?"protoadapt-manifest/')
 LARGEST_SHARD = 1_000_000
 TRAILER = 64  # bytes of the last line, at most
@@ -77,7 +77,7 @@ def write_manifest(
     shards: list[Shard] = []
     done = there = 0
     with written_whole(path) as partial, open(partial, "wb") as file:
-        file.write(_line({"schema": SCHEMA, "root": str(root), "shard_size": shard_size}))
+        file.write(_line({"schema": _SCHEMA, "root": str(root), "shard_size": shard_size}))
         while part := list(itertools.islice(entries, shard_size)):
             text = b"".join(map(_entry_line, part))
             shards.append(Shard(file.tell(), len(text), len(part), hashlib.sha256(text).hexdigest()))
@@ -109,7 +109,7 @@ def load_manifest(path: str | Path) -> Manifest:
             length = file.seek(0, os.SEEK_END)
             file.seek(max(length - TRAILER, 0))
             at = json.loads(file.read().splitlines()[-1])["index"]
-            if header["schema"] != SCHEMA:
+            if header["schema"] != _SCHEMA:
                 raise ValueError("another kind of file")
             file.seek(at)
             totals: dict[str, Any] = json.loads(file.readline())
