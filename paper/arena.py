@@ -9,7 +9,7 @@ statistics of base classes, everything is measured once more on whitened rows, a
 PADDLE and UNEM are found on validation tasks of the same kind. All methods see the same tasks; slow ones the first.
 
 Numbers go to arena.csv and their origin to arena.json, both written after every cell, SET/PROTOCOL/WAY/SHOT/ROWS; cells
-that are there are kept, or with --again measured once more.
+that are there are kept, or with --again measured once more. Several commands, each with its own --only, may share them.
 """
 
 import argparse
@@ -127,10 +127,8 @@ def run(
     """Measures every cell of a folder's sets that `results` lacks, or with `again` every one; `only` are patterns of
     SET/PROTOCOL/WAY/SHOT/ROWS."""
     numbers, origin = results / "arena.csv", results / "arena.json"
-    lines = read(numbers)
-    about = json.loads(origin.read_text()) if origin.is_file() else {"schema": "protoadapt-arena/3", "sets": {}}
     for name, (novel, known) in feature_files(folder).items():
-        there = {line.cell for line in lines}
+        there = {line.cell for line in read(numbers)}
         asked = [
             (cell, protocol)
             for cell, protocol in _cells(name)
@@ -151,12 +149,13 @@ def run(
             except UserError as error:  # classes or rows are too few for this protocol
                 say(f"{cell} is left out: {error}")
                 continue
-            lines = [*(line for line in lines if line.cell != cell), *made]
+            lines = [*(line for line in read(numbers) if line.cell != cell), *made]
+            about = json.loads(origin.read_text()) if origin.is_file() else {"schema": "protoadapt-arena/3", "sets": {}}
             about["sets"][name] = hashes | provenance(device)
             write_text(numbers, csv_text([Row._fields, *lines]))
             write_json(origin, about)
             say(f"{cell}: {'  '.join(f'{line.method} {line.accuracy:.1f}' for line in made)}")
-    return lines
+    return read(numbers)
 
 
 def feature_files(folder: Path) -> dict[str, tuple[Path, Path]]:

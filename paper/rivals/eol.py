@@ -1,5 +1,5 @@
-"""EOL. Ochal, Vazquez, Patacchiola, Storkey, Wang: Enhanced outlier logits for transductive open-set few-shot learning,
-by the authors' public code (mattochal/enhanced-outlier-logits, 2024).
+"""EOL. Ochal, Patacchiola, Boudiaf, Wang: EOL: Transductive Few-Shot Open-Set Recognition by Enhancing Outlier Logits
+(arXiv 2408.02052, 2024).
 
 Prototypes μ and for each class a scale η and a shift δ of its logits are learned per task by Adam. With rows about the
 mean of the base classes, of unit length, and b the expected share of queries that are of no class of the task,

@@ -23,7 +23,7 @@ from protoadapt.core.methods.settings import DistanceScale, Exponent, Power, Set
 
 Directions = Annotated[int, Setting("D', number of principal directions", 1, 10_000)]
 Spread = Annotated[float, Setting("γ, weight of the graph's smoothness", 0, 1e3)]
-Trust = Annotated[float, Setting("β, weight of the labels that have spread", 0, 1)]
+Mixture = Annotated[float, Setting("β, weight of the labels that have spread", 0, 1)]
 
 
 @checked
@@ -33,7 +33,7 @@ def proto_lp(
     n_iter: Steps = 50,
     lam: DistanceScale = 10.0,
     gamma: Spread = 0.05,
-    mix: Trust = 0.7,
+    mix: Mixture = 0.7,
     step: StepSize = 0.2,
     n_components: Directions = 40,
     beta: Exponent = 0.5,
