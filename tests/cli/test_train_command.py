@@ -66,6 +66,14 @@ def test_a_file_in_the_place_of_the_run_is_said_before_pictures_are_read(tmp_pat
             train(tmp_path / "no-pictures", tmp_path / "run", *words)
 
 
+def test_files_of_another_kind_are_not_replaced_by_a_run(data, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "log.csv").write_text("mine")
+    with pytest.raises(UserError, match=r"log\.csv' would be replaced: move it away, or choose another --out"):
+        train(data, tmp_path / "run", "hct_r", *(word for setting in SETTINGS for word in ("--set", setting)))
+    assert [(file.name, file.read_text()) for file in (tmp_path / "run").iterdir()] == [("log.csv", "mine")]
+
+
 def test_dataset_seed_and_device_are_options_as_in_other_verbs(data, tmp_path):
     """`--dataset folder --seed 3` is `--set dataset=folder --set seed=3`, with that dataset's settings."""
     given = [word for setting in [*SETTINGS[1:], "epochs=1"] for word in ("--set", setting)]

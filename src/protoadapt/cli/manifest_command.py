@@ -1,5 +1,6 @@
 """`protoadapt manifest`."""
 
+from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -26,11 +27,12 @@ def manifest_command(
     The manifest is the input of `protoadapt extract --manifest`, on one machine or many.
     """
     from protoadapt.vision.pictures.read import hashed
-    from protoadapt.vision.pictures.walk import find
+    from protoadapt.vision.pictures.walk import find, no_pictures
     from protoadapt.vision.shards.manifest import MANIFEST, write_manifest
 
     check_output(out, *sources, kind=MANIFEST)
-    root, listed = find(sources)
+    others: Counter[str] = Counter()
+    root, listed = find(sources, others)
     absent = 0
 
     def entries() -> Iterator["Entry"]:
@@ -44,4 +46,6 @@ def manifest_command(
         made = write_manifest(out, root, rows, shard_size, partial(report, "pictures"))
     if absent:
         say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
+    if others:
+        say(f"left out: {no_pictures(others)}")
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

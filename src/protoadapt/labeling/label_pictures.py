@@ -329,10 +329,8 @@ def predict(
     >>> predict("named/classifier.safetensors", ["new.jpg"])["pictures"][0]["label"]
     'oak'
     """
-    fitted, output = (
-        load_classifier(classifier),
-        LabelOutput(out, sort, sort_unknown, page) if out is not None else None,
-    )
+    fitted = load_classifier(classifier)
+    output = LabelOutput(out, sort, sort_unknown, page) if out is not None else None
     check_way(sort, sort_unknown, fitted.classes)
     if output and output.classifier.exists():
         raise UserError(

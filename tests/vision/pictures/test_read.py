@@ -3,6 +3,7 @@
 import errno
 import io
 import os
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from protoadapt.vision.pictures.decode import Picture, shrunk
 from protoadapt.vision.pictures.decode import decode as decode_picture
 from protoadapt.vision.pictures.decode import decode_bytes as pixels
 from protoadapt.vision.pictures.read import read_entry, read_file
-from protoadapt.vision.pictures.walk import Entry, find, find_pictures
+from protoadapt.vision.pictures.walk import Entry, find, find_pictures, no_pictures
 
 
 def saved(image, kind, **options):
@@ -91,6 +92,9 @@ def test_what_is_not_taken_for_a_picture_is_counted(tmp_path, paint):
     assert relative(found, tmp_path) == ["a.jfif"]
     why = "3 files without the suffix of a picture: 2 .jxl, 1 without any"
     assert found.skipped == [(str(tmp_path), why)]
+    others: Counter[str] = Counter()
+    assert [entry.path for entry in find([tmp_path], others)[1]] == ["a.jfif"]
+    assert no_pictures(others) == why
 
 
 def test_links_to_pictures_are_followed_and_links_to_folders_listed(tmp_path, paint):

@@ -52,11 +52,11 @@ class Listing(NamedTuple):
     skipped: list[Skipped]
 
 
-def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
+def find(sources: list[Path], others: Counter[str] | None = None) -> tuple[Path, Iterator[Entry]]:
     """Find the pictures of one folder, of one list of files, or of any number of uncompressed .tar files.
 
     A list has one path per line, or is NUL-separated as `find -print0` writes it. Returns the folder that
-    paths are relative to, and an iterator over the pictures.
+    paths are relative to, and an iterator over the pictures. `others` counts the suffixes of the folder's other files.
     """
     for source in sources:
         if not source.exists():
@@ -71,7 +71,7 @@ def find(sources: list[Path]) -> tuple[Path, Iterator[Entry]]:
         raise UserError(f"{len(sources)} sources are given: give one folder, one list, or any number of .tar files")
     source = sources[0].resolve()
     if source.is_dir():
-        return source, walk_folder(source)
+        return source, walk_folder(source, others=others)
     if COMPRESSED & set(source.suffixes):
         raise UserError(f"{source.name!r} is compressed, so its pictures cannot be read one by one: unpack it first")
     if is_picture(source.name):
