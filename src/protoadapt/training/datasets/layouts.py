@@ -65,10 +65,13 @@ def class_files(root: Path, classes: list[str]) -> Files:
     return []
 
 
-def folder_files(root: Path, folder: str, label: str) -> Files:
-    """The pictures directly inside a folder, or else in the images/ inside it, where Tiny-ImageNet has them."""
+def folder_files(root: Path, folder: str, label: str, others: Counter[str] | None = None) -> Files:
+    """The pictures directly inside a folder, or else in the images/ inside it, where Tiny-ImageNet has them.
+
+    `others` counts the suffixes of other files.
+    """
     for place in (folder, f"{folder}/images"):
-        if files := [(f"{place}/{entry.name}", label) for entry in pictures_in(root / place)]:
+        if files := [(f"{place}/{entry.name}", label) for entry in pictures_in(root / place, others)]:
             return files
     return []
 
@@ -98,9 +101,7 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
         rule = {"base": names[::2], "val": names[1::4], "novel": names[3::4], "all": names}
         wanted = {name: name for name in rule[split]}
     others: Counter[str] = Counter()
-    files = []
-    for name, folder in wanted.items():
-        files += [(f"{folder}/{entry.name}", name) for entry in pictures_in(root / folder, others)]
+    files = [file for name, folder in wanted.items() for file in folder_files(root, folder, name, others)]
     for folder in places if files else ():
         _check_classes(root / folder)
     if files and others:
@@ -113,7 +114,7 @@ def _check_classes(folder: Path) -> None:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         others: Counter[str] = Counter()
         lost = path.is_dir() and not path.name.startswith(".") and not is_label_output(path)
-        if lost and not any(pictures_in(path, others)):
+        if lost and not folder_files(folder, path.name, "", others):
             why = f" ({no_pictures(others)})" if others else ""
             raise UserError(f"no picture is directly in the class folder {str(path)!r}{why}: add some, or move it away")
 
