@@ -15,7 +15,7 @@ from protoadapt.core.protocol import NEED_BASE_MEAN
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
 
-FEATURES = re.compile(rb'"features":\{"dtype"')
+_FEATURES = re.compile(rb'"features":\{"dtype"')
 """What shows that a .safetensors file holds features."""
 
 
@@ -62,7 +62,7 @@ def extract_command(
     options.refuse_unused(without[given[0]], f"with {given[0]}")
     if manifest:
         return _extract_manifest(model, manifest, out, shard or "0/1", engine or "local", workers, views, device)
-    if check_output(out, model if Path(model).is_file() else None, kind=FEATURES).suffix != ".safetensors":
+    if check_output(out, model if Path(model).is_file() else None, kind=_FEATURES).suffix != ".safetensors":
         raise UserError(f"features are written as safetensors, not {out.name!r}: end the name in .safetensors")
     from protoadapt.core.features import save_features
     from protoadapt.training import datasets

@@ -18,7 +18,7 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.vision.pictures.formats import is_picture
 
 LONGEST_PATH = 1 << 16
-SUFFIXES_NAMED = 5
+_SUFFIXES_NAMED = 5
 LINK = "a link to a folder, which is not followed: give that folder itself"
 COMPRESSED = {".gz", ".tgz", ".zip", ".bz2", ".xz", ".zst"}
 
@@ -92,7 +92,7 @@ def find_pictures(root: str | Path, leave: Collection[str | Path] = ()) -> Listi
 
 def no_pictures(others: Counter[str]) -> str:
     """In words, how many files are not taken for pictures, by their suffixes."""
-    kinds = [f"{number:,} {suffix or 'without any'}" for suffix, number in others.most_common(SUFFIXES_NAMED)]
+    kinds = [f"{number:,} {suffix or 'without any'}" for suffix, number in others.most_common(_SUFFIXES_NAMED)]
     return f"{count(others.total(), 'file')} without the suffix of a picture: {', '.join(kinds)}"
 
 
