@@ -38,12 +38,12 @@ from safetensors.numpy import load_file
 
 import protoadapt
 from benchmarks import measure
+from paper.networks import save_fp16
 from protoadapt import Protocol, UserError, evaluate, save_features
 from protoadapt.cli import main
 from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, declarations, method
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
 
 Rng = np.random.Generator
 SIDE, LONGEST, MOST_GB, CRASHED = 16, 120.0, 4.0, 70

@@ -28,13 +28,13 @@ import torch
 
 from benchmarks import measure
 from benchmarks.labeling import photographs
+from paper.networks import save_fp16
 from protoadapt import BAPAClassifier, CIPAClassifier, labeling
 from protoadapt.core.parts import Part, open_parts, write_index, write_part
 from protoadapt.core.provenance import hardware
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards import SHARD_SIZE
 from protoadapt.vision.shards.extract import extract_parts

@@ -26,11 +26,11 @@ import torch
 
 from benchmarks import measure
 from benchmarks.labeling import photograph
+from paper.networks import save_fp16
 from protoadapt.labeling import label
 from protoadapt.vision import networks
 from protoadapt.vision.embed import FORWARD, embed_batches
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
 
 CLIENTS = (1, 8, 64)
 

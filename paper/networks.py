@@ -1,16 +1,20 @@
 """Folders and options of a run (`Work`), and the networks of a table: from files, or trained."""
 
 import fnmatch
+import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import save as bytes_of
+from torch import nn
+
 from paper.plan import Run
 from paper.stored_results import read
 from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import write_json
+from protoadapt.core.files import write_json, write_synced, written_whole
 from protoadapt.training import TrainConfig, checkpoint, load_splits, train
 from protoadapt.training.datasets.registry import search
 from protoadapt.training.loop import OnEvent
@@ -104,7 +108,7 @@ def _train_network(run: Run, work: Work) -> Network:
     file, record = work.out / f"{run.name}.safetensors", as_kept(_train(run, work))
     backbone, about = model_files.load_model(work.out / run.name)
     write_json(work.out / f"{run.name}-train.json", record)
-    model_files.save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
+    save_fp16(backbone, {k: v for k, v in about.items() if k != "weights"}, file)
     return _with_record(Network(file, model_files.load_weights(file)[1]["weights"], record), run, work)
 
 
@@ -196,3 +200,13 @@ def folder_of(dataset: str, crop: str, work: Work, copy: str = "") -> Path | Non
         return None
     with_pictures = (place for place in places if place.is_dir() and search(dataset, "novel", place, crop) is not None)
     return next(with_pictures, places[0]) if len(places) > 1 else places[0]
+
+
+def save_fp16(backbone: nn.Module, metadata: Mapping[str, Any], path: str | Path) -> None:
+    """Write a model file for shipping: the backbone alone, in half precision but for BatchNorm's statistics."""
+    weights = {
+        f"backbone.{name}": t.half() if "running" not in name and t.is_floating_point() else t
+        for name, t in backbone.state_dict().items()
+    }
+    with written_whole(path) as partial:
+        write_synced(partial, bytes_of(model_files.plain(weights), {"protoadapt": json.dumps(dict(metadata))}))

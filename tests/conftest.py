@@ -18,8 +18,8 @@ import pytest
 import torch
 from PIL import Image
 
+from paper.networks import save_fp16
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
 
 sys.path.insert(0, str(Path(__file__).parent))
 

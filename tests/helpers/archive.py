@@ -9,10 +9,10 @@ import pytest
 import torch
 from PIL import Image
 
+from paper.networks import save_fp16
 from protoadapt.core.parts import open_parts, read_lists, read_rows
 from protoadapt.labeling import label
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.networks.model_files import save_fp16
 from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards.extract import extract_parts

@@ -9,6 +9,7 @@ import onnxruntime
 import pytest
 import torch
 
+from paper.networks import save_fp16
 from protoadapt import UserError
 from protoadapt.cli.export_command import export_command as command
 from protoadapt.core.estimators import BAPAClassifier
@@ -17,7 +18,6 @@ from protoadapt.labeling.classifier import Classifier, save_classifier
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks.backbones import build, initialise
-from protoadapt.vision.networks.model_files import save_fp16
 
 SIZE = 16
 RNG = np.random.default_rng(0)

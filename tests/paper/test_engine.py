@@ -12,7 +12,7 @@ import torch
 
 from paper import engine, networks
 from paper.engine import reproduce
-from paper.networks import Stopped, Work
+from paper.networks import Stopped, Work, save_fp16
 from paper.plan import Row, Run, Table, Task, Trial
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, load_features
@@ -174,7 +174,7 @@ def with_noise(home):
     backbone, about = model_files.load_model(home / "runs" / "tiny")
     next(backbone.parameters()).data += 0.1
     plain = {k: v for k, v in about.items() if k != "weights"}
-    model_files.save_fp16(backbone, plain, home / "runs" / "tiny.safetensors")
+    save_fp16(backbone, plain, home / "runs" / "tiny.safetensors")
 
 
 def test_other_weights_make_everything_anew(home, made):

@@ -129,8 +129,7 @@ def _extract_manifest(
     if broken and broken == done.pictures and n == 1:  # a script must not go on with no rows
         raise UserError(f"not one picture can be read, see {listing}: repair them and remove their shards from {out}")
     if broken:
-        pictures = count(done.pictures, "picture")
         have = "has" if broken == 1 else "have"
-        say(f"{broken:,} of {pictures} cannot be read and {have} no row: {listing}")
+        say(f"{broken:,} of {count(done.pictures, 'picture')} cannot be read and {have} no row: {listing}")
     rows = count(done.pictures - broken, "row")
     print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")

@@ -52,9 +52,8 @@ def say_unread(images: "Images") -> None:
     if not (skipped := images.skipped):
         return
     are = "is" if len(skipped) == 1 else "are"
-    such_as = for_terminal(skipped[0])
     whole = f"{count(len(images) + len(skipped), 'picture')} of the split {images.split}"
-    say(f"{len(skipped):,} of {whole} cannot be read and {are} left out, such as {such_as}")
+    say(f"{len(skipped):,} of {whole} cannot be read and {are} left out, such as {for_terminal(skipped[0])}")
     folders = {os.path.basename(os.path.dirname(name)) for name in skipped}
     if gone := sorted(folders - set(images.class_names)):
         say(f"no picture is left of {', '.join(map(for_terminal, gone))}")

@@ -131,9 +131,7 @@ def view(images: Tensor, number: int) -> Tensor:
     if number < 2:
         return images.flip(-1) if number else images
     draws = draw_windows(torch.rand(8, 1, generator=torch.Generator().manual_seed(number)))
-    n = len(images)
-    device = images.device
-    draws = {key: drawn.to(device).expand(n, *drawn.shape[1:]) for key, drawn in draws.items()}
+    draws = {key: drawn.to(images.device).expand(len(images), *drawn.shape[1:]) for key, drawn in draws.items()}
     return resized(images, draws)
 
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 
+from paper.networks import save_fp16
 from protoadapt.core.errors import UserError
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
@@ -16,7 +17,7 @@ def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
     initialise(network, torch.Generator().manual_seed(0))
     network.eval()
     about = {**ABOUT, "class_names": ["a"]}
-    model_files.save_fp16(network, about | {"dim": 7}, tmp_path / "model.safetensors")
+    save_fp16(network, about | {"dim": 7}, tmp_path / "model.safetensors")
     assert (tmp_path / "model.safetensors").stat().st_size < 16 << 20
     loaded, found = model_files.load_model(tmp_path / "model.safetensors")
     assert (about | {"dim": 512}).items() <= found.items()
@@ -36,7 +37,7 @@ def test_what_is_no_model_is_refused(tmp_path, content):
 
 def test_weights_of_another_network_are_refused(tmp_path):
     about = {**ABOUT, "backbone": "conv4", "width": 8}
-    model_files.save_fp16(build("conv4", 4), about, tmp_path / "model.safetensors")
+    save_fp16(build("conv4", 4), about, tmp_path / "model.safetensors")
     with pytest.raises(UserError, match="do not fit the network"):
         model_files.load_model(tmp_path / "model.safetensors")
 
@@ -51,8 +52,6 @@ def test_weights_of_another_network_are_refused(tmp_path):
     ids=str,
 )
 def test_what_a_model_says_of_itself_is_not_trusted(tmp_path, lie):
-    model_files.save_fp16(
-        build("conv4", 4), {**ABOUT, "backbone": "conv4", "width": 4, **lie}, tmp_path / "m.safetensors"
-    )
+    save_fp16(build("conv4", 4), {**ABOUT, "backbone": "conv4", "width": 4, **lie}, tmp_path / "m.safetensors")
     with pytest.raises(UserError, match="does not describe its network"):
         model_files.load_model(tmp_path / "m.safetensors")

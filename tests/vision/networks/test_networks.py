@@ -16,6 +16,7 @@ from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import nn
 
+from paper.networks import save_fp16
 from protoadapt import UserError, save_features
 from protoadapt.cli.models_command import models_command
 from protoadapt.core.features import synthetic_features
@@ -23,7 +24,6 @@ from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, lite
 from protoadapt.vision.networks.backbones import build, initialise
-from protoadapt.vision.networks.model_files import save_fp16
 
 ROOT = Path(__file__).resolve().parents[3]
 ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from protoadapt.training.config import Phase, TrainConfig
-from protoadapt.training.recipes.ablation import settings
+from protoadapt.training.recipes.ablation import every, settings
 
 FINE_TUNED = {"optimizer": "sgd", "warmup": 0.0, "epochs": 50, "episodes": 200, "episode_batch": 4}
 """A short episodic run from a trained network: 10,000 episodes."""
@@ -173,8 +173,7 @@ def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
 
 
 def _episodic(dataset: str, weights: dict[str, float], **own: Any) -> TrainConfig:
-    often = {"validate_every": 10, "checkpoint_every": 10}
-    return TrainConfig(phases=_phases(weights), **{**settings(dataset), **often, **own})
+    return TrainConfig(phases=_phases(weights), **{**settings(dataset), **every(10), **own})
 
 
 def _phases(weights: dict[str, float]) -> tuple[Phase, ...]:

@@ -7,11 +7,10 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save as bytes_of
 from torch import Tensor, nn
 
 from protoadapt.core.errors import BROKEN, UserError, clean_json
-from protoadapt.core.files import sha256_of, write_synced, written_whole
+from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
 
@@ -82,16 +81,6 @@ def load_into(module: nn.Module, weights: Mapping[str, Tensor], path: str | Path
         raise UserError(
             f"the weights in {str(path)!r} do not fit the network ({reason}): check backbone and width"
         ) from error
-
-
-def save_fp16(backbone: nn.Module, metadata: Mapping[str, Any], path: str | Path) -> None:
-    """Write a model file for shipping: the backbone alone, in half precision but for BatchNorm's statistics."""
-    weights = {
-        f"backbone.{name}": t.half() if "running" not in name and t.is_floating_point() else t
-        for name, t in backbone.state_dict().items()
-    }
-    with written_whole(path) as partial:
-        write_synced(partial, bytes_of(plain(weights), {"protoadapt": json.dumps(dict(metadata))}))
 
 
 def plain(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

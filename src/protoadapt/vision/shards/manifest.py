@@ -79,7 +79,7 @@ def write_manifest(
     with written_whole(path) as partial, open(partial, "wb") as file:
         file.write(_line({"schema": _SCHEMA, "root": str(root), "shard_size": shard_size}))
         while part := list(itertools.islice(entries, shard_size)):
-            text = b"".join(map(_entry_line, part))
+            text = b"".join(_line({k: v for k, v in entry._asdict().items() if v or k == "size"}) for entry in part)
             shards.append(Shard(file.tell(), len(text), len(part), hashlib.sha256(text).hexdigest()))
             file.write(text)
             done += len(part)
@@ -121,10 +121,6 @@ def load_manifest(path: str | Path) -> Manifest:
         raise UserError(
             f"{str(path)!r} is truncated or not a manifest: write it again with protoadapt manifest"
         ) from error
-
-
-def _entry_line(entry: Entry) -> bytes:
-    return _line({key: value for key, value in entry._asdict().items() if value or key == "size"})
 
 
 def _line(value: Any) -> bytes:
