@@ -75,33 +75,6 @@ def test_only_results_on_the_same_episodes_share_a_table(compared):
     assert len(page.all("circle")) == 4, "the same result twice is shown once"
 
 
-def test_the_semi_supervised_chart_has_a_bar_for_every_measurement():
-    found = [
-        measured(Protocol("semi", query=5, unlabeled=m), ["protonet", "cipa"], run=run)
-        for run in ("base", "hct_r")
-        for m in (1, 4, 16)
-    ]
-    del found[-1]["results"][1]  # one was not measured
-    page = Parsed(evaluation_page(found))
-    results = [r for document in found for r in document["results"]]
-    bars = [(place(a["height"]), text) for a, text in page.all("rect") if text.startswith("M = ")]
-    assert len(bars) == len(results) == 11
-    names = {(r["protocol"]["unlabeled"], r["label"]) for r in results}
-    assert names == {
-        (int(m), label) for m, label in re.findall(r"M = (\d+), \w+ \+ (\w+):", " ".join(t for _, t in bars))
-    }
-    heights = {float(re.search(r": ([\d.]+) ±", text)[1]): height for height, text in bars}
-    top = max(heights)
-    for accuracy, height in heights.items():  # bars rise from chance, 20 % of five
-        assert (accuracy - 20) / (top - 20) == pytest.approx(height / heights[top], abs=0.002)
-    assert {"base + cipa", "hct_r + protonet"} <= {text.strip() for _, text in page.all("li")}
-    ends = [text for a, text in page.all("table") if not a.get("class")]
-    assert len(ends) == 1
-    assert len([text for a, text in page.all("table") if a.get("class") == "results"]) == 6, (
-        "paired, for each run and M"
-    )
-
-
 def test_one_amount_of_unlabelled_pictures_makes_a_table():
     page = Parsed(evaluation_page([measured(Protocol("semi", query=5, unlabeled=4), ["protonet", "cipa"])]))
     assert [a["class"] for a, _ in page.all("table")] == ["results"]

@@ -137,32 +137,6 @@ def lines(series: Sequence[Series], low: float, high: float, label: str) -> Html
     return _figure(sheet, low, high, label, axis(first, last, whole, "epoch"), keys, "chart")
 
 
-def grouped_bars(
-    groups: Sequence[str], series: Sequence[str], values: Sequence[Sequence[tuple[float, float] | None]], low: float
-) -> Html:
-    """Bars side by side: values[s][g] = (value, half-width) of series s in group g; they start at `low`."""
-    high = max(value[0] for row in values for value in row if value)
-    high = min(100.0, ticks(low, high + 10)[-1])
-    room = (1 - MARGIN) / len(groups)  # of a group; the numbers are left of the first
-    rects = []
-    width = 0.82 * room / len(series)
-    for s, row in enumerate(values):
-        for g, value in enumerate(row):
-            if value is not None:
-                tall = max(0.0, (value[0] - low) / (high - low))
-                words = tag("title", f"M = {groups[g]}, {series[s]}: {value[0]:.2f} ± {value[1]:.2f}")
-                x = MARGIN + (g + 0.09) * room + s * width
-                box = {"x": percent(x), "width": percent(0.92 * width), "y": percent(1 - tall), "height": percent(tall)}
-                rects.append(tag("rect", words, class_=f"{color(s)} h{s // COLORS}", **box))
-    label = "Accuracy in percent by the number of unlabelled pictures per class; the table below has the numbers."
-    names = [tag("text", name, x=percent(MARGIN + (g + 0.5) * room), y=13) for g, name in enumerate(groups)]
-    words = tag("p", "M, unlabelled pictures per class", class_="axis-name")
-    square = tag("rect", width=12, height=12, rx=2)
-    keys = [(sign(square, f"mark {color(s)}", 12), name) for s, name in enumerate(series)]
-    under = inner(tag("svg", names, class_="axis", **HIDE), words)
-    return _figure(inner(rects), low, high, label, under, keys, "chart wide")
-
-
 def _figure(
     content: Html, low: float, high: float, label: str, under: Html, keys: Sequence[tuple[Html, object]], style: str
 ) -> Html:

@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from itertools import compress
 from typing import Any
 
@@ -81,18 +81,15 @@ def _interval(mean: float | None, half: float | None, form: str = ".2f") -> str:
     return "" if mean is None else f"{mean:{form}} ± {half:.2f}" if half is not None else f"{mean:{form}}"
 
 
-def by_episodes(results: Iterable[Record], key: Callable[[Record], Hashable] | None = None) -> list[list[Record]]:
-    """Group results on the same episodes, in order of their first; the same result twice counts once.
-
-    `key` groups by something else.
-    """
+def by_episodes(results: Iterable[Record]) -> list[list[Record]]:
+    """Group results on the same episodes, in order of their first; the same result twice counts once."""
     groups: dict[Hashable, dict[Hashable, Record]] = {}
     for result in results:
         features = result["features"]
         source = str(features.get("hash") or features.get("weights") or "")
         episodes = source, tuple(result["protocol"].items()), result["seed"], result["episodes"]
         same = (result["label"], episodes, right_answers(result).tobytes())
-        groups.setdefault(key(result) if key else episodes, {}).setdefault(same, result)
+        groups.setdefault(episodes, {}).setdefault(same, result)
     return [list(group.values()) for group in groups.values()]
 
 
