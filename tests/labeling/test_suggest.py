@@ -72,17 +72,17 @@ def test_pictures_in_doubt_where_no_label_is_near_come_first():
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(1, 40), st.integers(0, 6), st.integers(0, 60), st.integers(0, 2**20))
-def test_any_suggestion_is_unlabelled_and_comes_once(unlabelled, labelled, n, seed):
+def test_any_suggestion_is_unlabelled_and_comes_once(unlabeled, labelled, n, seed):
     rng = np.random.default_rng(seed)
-    rows = rng.integers(-1, 2, (unlabelled + labelled, 3)).astype(np.float32)  # many are equal, some are zero
-    codes = rng.permutation(np.repeat([-1, 0], [unlabelled, labelled]))
+    rows = rng.integers(-1, 2, (unlabeled + labelled, 3)).astype(np.float32)  # many are equal, some are zero
+    codes = rng.permutation(np.repeat([-1, 0], [unlabeled, labelled]))
     margin = rng.random(len(codes)) if labelled and seed % 2 else None
     found = [one.row for one in suggest(rows, codes, n, margin=margin)]
-    assert len(set(found)) == len(found) <= min(n, unlabelled)
+    assert len(set(found)) == len(found) <= min(n, unlabeled)
     assert (codes[found] < 0).all()
     if n and labelled and margin is None:
-        assert len(found) == min(n, unlabelled)
-    assert sum(one.stands_for for one in suggest(rows, codes, n, margin=margin)) <= unlabelled
+        assert len(found) == min(n, unlabeled)
+    assert sum(one.stands_for for one in suggest(rows, codes, n, margin=margin)) <= unlabeled
     assert found == [one.row for one in suggest(rows, codes, n, margin=margin)], "the same every time"
 
 

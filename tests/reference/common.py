@@ -71,12 +71,12 @@ def cl2n(x, base_mean):
     return unit(x - rows(base_mean))
 
 
-def adapted_means(support, labels, unlabelled, z, n_way):
+def adapted_means(support, labels, unlabeled, z, n_way):
     """(Σ_S 1[y=c] s + Σ_U z_c u) / (Σ_S 1[y=c] + Σ_U z_c): soft k-means with labelled rows, (W,D)."""
     y = one_hot(labels, n_way)
     means = []
     for c in range(n_way):
-        total = (y[:, c, None] * support).sum(axis=0) + (z[:, c, None] * unlabelled).sum(axis=0)
+        total = (y[:, c, None] * support).sum(axis=0) + (z[:, c, None] * unlabeled).sum(axis=0)
         means.append(total / (y[:, c].sum() + z[:, c].sum()))
     return np.stack(means)
 

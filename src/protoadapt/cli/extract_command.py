@@ -40,7 +40,7 @@ def extract_command(
     skip_corrupt: options.SkipCorrupt = False,
     device: options.Device = "auto",
     shard: Annotated[
-        str | None, option("with --manifest: part I of N, such as 0/4, 1/4, … on 4 machines", "I/N")
+        str | None, option("with --manifest: the shards of machine I of N, such as 0/4, 1/4, … on 4", "I/N")
     ] = None,
     engine: Annotated[str | None, option("with --manifest: local (default), or ray on a cluster")] = None,
     workers: Annotated[int | None, option("with --manifest: workers (default: one per core)")] = None,
@@ -48,7 +48,7 @@ def extract_command(
     """Compute the features of pictures and store them.
 
     From a dataset's split or your own class folders it writes one file, for `evaluate` and `compare`. From a manifest
-    it writes a directory of shards, for `label --features`; finished shards are kept when the command runs again.
+    it writes a directory with a part per shard, for `label --features`; finished parts are kept when it runs again.
     """
     places = {"--dataset": dataset, "--images": images, "--manifest": manifest}
     if len(given := [option for option, place in places.items() if place]) != 1:
@@ -104,14 +104,14 @@ def extract_command(
 def _extract_manifest(
     model: str, manifest: Path, out: Path, shard: str, engine: str, workers: int | None, views: int, device: str
 ) -> None:
-    """Features of a manifest's pictures, one file per shard; shards that are there and whole are kept."""
+    """Features of a manifest's pictures, one part per shard; parts that are there and whole are kept."""
     from protoadapt.vision.shards import extract
     from protoadapt.vision.shards.manifest import load_manifest
 
-    found = re.fullmatch(r"([0-9]+)/([0-9]+)", shard)  # 3/64: the fourth of 64 parts
+    found = re.fullmatch(r"([0-9]+)/([0-9]+)", shard)  # 3/64: the fourth of 64 machines
     if not found or int(found[1]) >= int(found[2]):
         raise UserError(f"--shard is {shard!r}: give i/n with i from 0 to n - 1, such as 0/64")
-    part = i, n = int(found[1]), int(found[2])
+    machine = i, n = int(found[1]), int(found[2])
     check_output_folder(out)
     device = options.find_device(device)
     listed = load_manifest(manifest)
@@ -121,15 +121,15 @@ def _extract_manifest(
 
     with bars(lines=True) as report:
         given: dict[str, Any] = {"engine": engine, "workers": workers, "views": views, "device": device}
-        done = extract.extract_parts(model, listed, out, share=part, **given, on_progress=show)
+        done = extract.extract_parts(model, listed, out, machine=machine, **given, on_progress=show)
     for damaged in done.damaged:
         say(f"damaged, made again: {damaged}")
     listing = out / ("broken.csv" if n == 1 else f"broken-{i}-of-{n}.csv")
     broken = extract.list_broken(out, range(i, len(listed.shards), n), listing)
     if broken and broken == done.pictures and n == 1:  # a script must not go on with no rows
-        raise UserError(f"not one picture can be read, see {listing}: repair them and remove their shards from {out}")
+        raise UserError(f"not one picture can be read, see {listing}: repair them and remove their parts from {out}")
     if broken:
         have = "has" if broken == 1 else "have"
         say(f"{broken:,} of {count(done.pictures, 'picture')} cannot be read and {have} no row: {listing}")
     rows = count(done.pictures - broken, "row")
-    print(f"{count(done.made, 'shard')} made, {done.kept:,} kept, {rows}: {out}")
+    print(f"{count(done.made, 'part')} made, {done.kept:,} kept, {rows}: {out}")

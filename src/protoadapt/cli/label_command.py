@@ -18,7 +18,7 @@ def label_command(
     out: Annotated[Path, option("directory for labels.csv, report.html, classifier, …", "DIR")],
     support: Annotated[list[Path] | None, option(EXAMPLES_HELP, "DIR|CSV")] = None,
     images: Annotated[Path | None, option("pictures to name, in this directory and those below it", "DIR")] = None,
-    features: Annotated[Path | None, option("shards from `extract --manifest`; replaces --images", "DIR")] = None,
+    features: Annotated[Path | None, option("directory from `extract --manifest`; replaces --images", "DIR")] = None,
     model: Annotated[str | None, option(MODEL_OR_FEATURES_HELP)] = None,
     method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = DEFAULT_METHOD,
     settings: options.Settings = None,

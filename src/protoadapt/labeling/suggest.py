@@ -84,21 +84,22 @@ def suggest(
     2
     """
     rng = np.random.default_rng(0)  # of the sample, where there are more than POOL rows
-    unlabelled, labelled = np.flatnonzero(codes < 0), np.flatnonzero(codes >= 0)
-    if len(unlabelled) > POOL:
-        unlabelled = np.sort(rng.choice(unlabelled, POOL, replace=False))
-    labelled = rng.choice(labelled, POOL, replace=False) if len(labelled) > POOL else labelled
-    n = min(n, len(unlabelled))
+    unlabeled = np.flatnonzero(codes < 0)
+    labeled = np.flatnonzero(codes >= 0)
+    if len(unlabeled) > POOL:
+        unlabeled = np.sort(rng.choice(unlabeled, POOL, replace=False))
+    labeled = rng.choice(labeled, POOL, replace=False) if len(labeled) > POOL else labeled
+    n = min(n, len(unlabeled))
     if n < 1:
         return []
-    pool = rows[unlabelled]
-    if not len(labelled):
-        return [Suggestion(int(unlabelled[place]), "typical", size) for place, size in typical(pool, n)]
-    foreign = np.zeros(len(pool), bool) if unknown is None else unknown[unlabelled]
-    doubt = np.ones(len(pool)) if margin is None else np.where(foreign, 1.0, 1 - margin[unlabelled])
-    chosen, stands_for = cover(pool, rows[labelled], doubt, n)
+    pool = rows[unlabeled]
+    if not len(labeled):
+        return [Suggestion(int(unlabeled[place]), "typical", size) for place, size in typical(pool, n)]
+    foreign = np.zeros(len(pool), bool) if unknown is None else unknown[unlabeled]
+    doubt = np.ones(len(pool)) if margin is None else np.where(foreign, 1.0, 1 - margin[unlabeled])
+    chosen, stands_for = cover(pool, rows[labeled], doubt, n)
     kinds = np.where(foreign, "unknown", "typical" if margin is None else "uncertain")
-    return [Suggestion(int(unlabelled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
+    return [Suggestion(int(unlabeled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
 
 
 def centred(rows: np.ndarray) -> np.ndarray:

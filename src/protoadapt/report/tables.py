@@ -197,9 +197,8 @@ def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
         columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], [row[: -len(SPEED)] for row in rows]))
     shots = " and ".join(dict.fromkeys(f"{group[0]['protocol']['shot']}-" for group in groups))
     about = dict.fromkeys(caption(group, shots) for group in groups)
-    return latex_table(
-        columns, "; ".join([*about, *_over_classes([name for _, header, _ in columns for name in header])])
-    )
+    names = [name for _, header, _ in columns for name in header]
+    return latex_table(columns, "; ".join([*about, *_over_classes(names)]))
 
 
 def latex_table(groups: Sequence[tuple[str, Sequence[str], Sequence[Sequence[str]]]], caption: str) -> str:

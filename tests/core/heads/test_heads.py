@@ -125,9 +125,9 @@ def test_the_gradient_is_finite_where_rows_are_equal_or_zero(name):
 @every_head
 def test_what_it_cannot_answer_is_one_sentence(name):
     kind, method = HEADS[name], as_method(name, made(name))
-    unlabelled, _ = episodes_for(name, unlabeled=3)
+    unlabeled, _ = episodes_for(name, unlabeled=3)
     with pytest.raises(UserError, match="no semi-supervised form"):
-        method(unlabelled)
+        method(unlabeled)
     other_way, _ = episodes_for(name, way=4)
     other_shot, _ = episodes_for(name, shots=1)
     words = "trained with 3 classes and .* 4: set --way 3|trained with 2 support rows per class and .* 1: set --shot 2"

@@ -66,10 +66,10 @@ def test_twin_body_and_holders_give_one_answer(task, size):
     for e in range(len(episodes)):
         x, y = episodes.support[e], episodes.membership[e]
         labelled = Holder([(x[i : i + size], y[i : i + size].mT) for i in range(0, len(x), size)])
-        unlabelled = [part.numpy() for part in episodes.rows[helping[e]].split(size)]
+        unlabeled = [part.numpy() for part in episodes.rows[helping[e]].split(size)]
         for holder in (
-            Holder(unlabelled, lambda rows: [torch.from_numpy(rows)]),
-            Holder([*map(torch.from_numpy, unlabelled)]),
+            Holder(unlabeled, lambda rows: [torch.from_numpy(rows)]),
+            Holder([*map(torch.from_numpy, unlabeled)]),
         ):
             *_, one = learn(rule, labelled, holder, y.sum(0)[:, None], x.shape[1])
             for name in ("center", "prototypes", "bias"):

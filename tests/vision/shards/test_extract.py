@@ -110,7 +110,7 @@ def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, referen
         extract_parts(model, manifest, tmp_path, workers=2)
     elif how == "parts":  # as a SLURM array of three, the last first
         for part in (2, 0, 1):
-            extract_parts(model, manifest, tmp_path, share=(part, 3), workers=1)
+            extract_parts(model, manifest, tmp_path, machine=(part, 3), workers=1)
     else:  # as with a GPU: processes decode, this one embeds
         extract_parts(model, manifest, tmp_path, workers=2, device="cpu:0")
     assert contents(tmp_path) == contents(reference)
@@ -120,13 +120,13 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
     begun, mixed = tmp_path / "begun", tmp_path / "mixed"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnxruntime", None)
-        extract_parts(model, manifest, begun, share=(0, 2), workers=1)
+        extract_parts(model, manifest, begun, machine=(0, 2), workers=1)
         extract_parts(model, manifest, tmp_path / "torch", workers=1)
     extract_parts(model, manifest, begun, workers=1)
     assert contents(begun) == contents(tmp_path / "torch")
     assert [read_index(folder)["engine"] for folder in (begun, reference)] == ["torch", "onnxruntime"]
 
-    extract_parts(model, manifest, mixed, share=(0, 2), workers=1)
+    extract_parts(model, manifest, mixed, machine=(0, 2), workers=1)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnxruntime", None)
         with pytest.raises(UserError, match="onnxruntime does not compute this network"):
@@ -205,7 +205,7 @@ def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, 
         extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
     with pytest.raises(UserError, match="with views 1, not 2"):
         extract_parts(model, manifest, reference, views=2)
-    extract_parts(other, manifest, tmp_path / "o", share=(0, 12), workers=1)
+    extract_parts(other, manifest, tmp_path / "o", machine=(0, 12), workers=1)
     copy_part(reference, tmp_path / "o")
     done = extract_parts(other, manifest, tmp_path / "o", workers=1)
     assert (done.made, done.damaged) == (12, ["part-000000.npy: it is of another model or manifest"])

@@ -30,7 +30,7 @@ ENGINES: dict[str, Callable[[Job, Sequence[int], int | None], Iterator[int]]] = 
 class Done:
     """The progress of an extraction; `damaged` lists parts that were incomplete or another's, and are made again."""
 
-    pictures: int  # of this share
+    pictures: int  # of this machine's shards
     kept: int = 0  # parts that were there and correct
     kept_pictures: int = 0
     made: int = 0
@@ -43,7 +43,7 @@ def extract_parts(
     manifest: Manifest,
     out: Path,
     *,
-    share: tuple[int, int] = (0, 1),
+    machine: tuple[int, int] = (0, 1),
     engine: str = "local",
     workers: int | None = None,
     views: int = 1,
@@ -52,7 +52,7 @@ def extract_parts(
 ) -> Done:
     """Embeds the pictures of a manifest into a folder of parts (`core.parts`). Run it again to continue.
 
-    `share` = (i, n) takes every n-th shard from i, for one of n machines; `engine` is "local" or "ray"; `workers` is
+    `machine` = (i, n) takes every n-th shard from i, for one of n machines; `engine` is "local" or "ray"; `workers` is
     one per core by default; `on_progress` is called after each part.
 
     >>> extract_parts("lite0", load_manifest("all.jsonl"), Path("features")).made     # doctest: +SKIP
@@ -68,9 +68,8 @@ def extract_parts(
     _, metadata = networks.load(model, "cpu", begun if torch.device(device).type == "cpu" else TORCH)
     job = Job(model, metadata, manifest, out, views, device)
     _claim(job)
-    pictures = {
-        number: manifest.shards[number].pictures for number in range(len(manifest.shards))[share[0] :: share[1]]
-    }
+    numbers = range(len(manifest.shards))[machine[0] :: machine[1]]
+    pictures = {number: manifest.shards[number].pictures for number in numbers}
     done = Done(sum(pictures.values()))
     missing = []
     for number in pictures:
