@@ -34,14 +34,13 @@ def balance_table(rows: Sequence[Row]) -> str:
             counts.append(f"{ahead}·{len(there) - ahead - behind}·{behind}" if there else "")
         return [words, *counts, f"{median(one.difference for one in chosen):+.1f}" if chosen else ""]
 
-    groups = {rival: [one for one in rows if (one.method, one.against) == (rival, OURS)] for rival in RIVALS}
-    plain = {rival: [one for one in some if one.cell.endswith("/plain")] for rival, some in groups.items()}
-    equal = {f"{one}, sizes given": [r for r in rows if (r.method, r.against) == (one, TOLD_EQUAL)] for one in EVEN}
-    whitened = [one for some in groups.values() for one in some if one.cell.endswith("/whitened")]
-    based = {BASED: [one for one in rows if one.method == BASED], "others, whitened": whitened}
-    return markdown(
-        ["rival", *COLUMNS, "median"], [line(words, some) for words, some in (plain | equal | based).items()]
-    )
+    plain = [one for one in rows if one.cell.endswith("/plain")]
+    whitened = [one for one in rows if one.cell.endswith("/whitened") and one.against == OURS]
+    groups = {rival: [one for one in plain if (one.method, one.against) == (rival, OURS)] for rival in RIVALS}
+    groups |= {f"{one}, sizes given": [r for r in plain if (r.method, r.against) == (one, TOLD_EQUAL)] for one in EVEN}
+    groups[BASED] = [one for one in whitened if one.method == BASED]
+    groups["others, whitened"] = [one for one in whitened if one.method in RIVALS]
+    return markdown(["rival", *COLUMNS, "median"], [line(words, some) for words, some in groups.items()])
 
 
 def numbers(rows: Sequence[Row]) -> str:
