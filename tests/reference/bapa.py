@@ -32,8 +32,14 @@ def bapa(
     power="auto",
     beta=0.5,
     class_prior=None,
+    starts=(),
+    model=False,
 ):
-    """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre."""
+    """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre.
+
+    ``starts`` holds lists of queries, each of which begins a class without labelled rows. ``model``: also p and μ.
+    """
+    n_named, n_way = n_way, n_way + len(starts)
     support, asked = rows(support), rows(query)
     q = asked if unlabeled is None else rows(unlabeled)
     power = resolve_power(power, support, asked, q)
@@ -57,6 +63,8 @@ def bapa(
 
     mu = centre(np.zeros((len(q), n_way)))
     p = y.T @ unit(support - mu) / np.maximum(K + k, 1e-12)[:, None]
+    for g, seed in enumerate(starts):
+        p[n_named + g] = sum(unit(q - mu)[i] for i in seed) / (len(seed) + k)
     for _ in range(n_iter):
         s, u = unit(support - mu), unit(q - mu)
         e = np.exp(scores(u) + ell)
@@ -69,4 +77,5 @@ def bapa(
         else:
             ell, r = log_shares(n), of_none
         mu = centre(z)
-    return softmax(scores(unit((q if unlabeled is None else asked) - mu)) + ell)
+    answer = softmax(scores(unit((q if unlabeled is None else asked) - mu)) + ell)
+    return (answer, p, mu) if model else answer

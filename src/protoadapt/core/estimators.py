@@ -27,18 +27,21 @@ from torch.nn.functional import one_hot
 
 from protoadapt.core.arrays import check_scale, check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
+from protoadapt.core.methods import unnamed
 from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa, cosine_rule
-from protoadapt.core.methods.family import Rule, learn
+from protoadapt.core.methods.family import Block, Rule, learn
 from protoadapt.core.methods.prototypes import joint_rule, metric_rule, protonet, semi_protonet, soft_kmeans
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
-from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows
-from protoadapt.core.methods.settings import declarations
+from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows, sampled
+from protoadapt.core.methods.settings import Setting, declarations
 from protoadapt.core.partial_labels import encode, warn_of_one_class
 from protoadapt.core.prototype_model import PrototypeModel, block_size, power_transform, two_best
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
+NAMED, STRAY = -1, -2
+"""In place of the number of an unnamed class: of a class with a name; of no class at all."""
 
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -59,6 +62,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     power, beta = "off", 0.5  # of methods that take raw features
     method: ClassVar[Callable[..., Tensor]]  # whose settings these are
     device: str
+    n_unnamed_, temperature_ = 0, 1.0  # see BAPAClassifier
 
     @abstractmethod
     def _rule(self) -> Rule:
@@ -117,7 +121,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         X = self._checked(X)
         answer = np.empty((len(X), len(self.classes_)), self.prototypes_.dtype)
         for rows, scores in self._logits(X):
-            answer[rows] = scores.softmax(1).cpu().numpy()
+            answer[rows] = scores[:, : len(self.classes_)].softmax(1).cpu().numpy()
         return answer
 
     def score(self, X, y, sample_weight=None) -> float:
@@ -152,11 +156,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         """The models after 0, 1, … n_iter steps."""
+        return self._steps(*self._labelled(support, codes), arrays)
+
+    def _labelled(self, support: np.ndarray, codes: np.ndarray) -> tuple[Tensor, Tensor]:
+        """Powered labelled rows (S, D) and their classes (W, S), one-hot."""
         x = self._powered(support)
-        y = one_hot(torch.from_numpy(codes), len(self.classes_)).mT.to(x)
+        return x, one_hot(torch.from_numpy(codes), len(self.classes_)).mT.to(x)
+
+    def _steps(
+        self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray], starts: Block | None = None
+    ) -> Iterator[PrototypeModel]:
         labelled = Holder([*zip(x.split(BLOCK_ROWS), y.split(BLOCK_ROWS, 1))])
         rows = powered_rows(arrays, self.beta, self.power, x.dtype, self.device)
-        return learn(self._rule(), labelled, kept(rows), y.double().sum(1, keepdim=True), x.shape[1])
+        return learn(self._rule(), labelled, kept(rows), y.double().sum(1, keepdim=True), x.shape[1], starts)
 
     def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
         """The last of the models becomes the fitted state."""
@@ -180,18 +192,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return X
 
     def _logits(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """Logits (n, W), block by block, in the type of what was fitted."""
+        """Logits (n, W + n_unnamed_) over the temperature, block by block, in the type of what was fitted."""
         model = self.model
         for rows in self._chunks(np.arange(len(X)), X):
             x = self._powered(X[rows].astype(self.center_.dtype, copy=False))
-            yield rows, model.scores(model.prepare(x)).mT
+            yield rows, model.scores(model.prepare(x)).mT / self.temperature_
 
     def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_best = min(2, len(self.classes_))
         best = np.empty((len(X), n_best), np.int32)
         p_best = np.empty((len(X), n_best), self.prototypes_.dtype)
         for rows, scores in self._logits(X):
-            best[rows], p_best[rows] = (part.cpu().numpy() for part in two_best(scores))
+            named = scores[:, : len(self.classes_)]
+            best[rows], p_best[rows] = (part.cpu().numpy() for part in two_best(named))
         return best, p_best
 
 
@@ -202,12 +215,31 @@ class BAPAClassifier(PrototypeClassifier):
     the class means, and `class_bias_` holds the logarithm of the classes' estimated sizes, or what makes their sizes
     those of `class_prior`. Without unlabelled rows the labelled ones alone move the class means, so that each claims
     its own.
+
+    discover=True looks for rows of no class in `classes_` (`methods.unnamed`): kinds without a name, and strays. After
+    `fit` then:
+
+    n_unnamed_           how many groups without a name there are; prototypes_ and class_bias_ have them last
+    unnamed_ (n)         of each fitted row NAMED, STRAY, or the number of its group from 0; `predict_unnamed` says it
+                         of new rows. `predict` gives the likeliest class with a name in any case
+    temperature_         probabilities are softmax(logits / temperature_), measured on the fit
+    least_density_       rows of less density are strays
     """
 
     method = staticmethod(bapa)
 
     def __init__(
-        self, *, n_iter=8, sigma=0.4, lam=11.0, kappa=2.0, beta=0.5, power="auto", class_prior=None, device="cpu"
+        self,
+        *,
+        n_iter=8,
+        sigma=0.4,
+        lam=11.0,
+        kappa=2.0,
+        beta=0.5,
+        power="auto",
+        class_prior=None,
+        discover=False,
+        device="cpu",
     ):
         self.n_iter = n_iter
         self.sigma = sigma
@@ -216,10 +248,56 @@ class BAPAClassifier(PrototypeClassifier):
         self.beta = beta
         self.power = power
         self.class_prior = class_prior
+        self.discover = discover
         self.device = device
 
     def _rule(self) -> Rule:
         return mixture_rule(self.n_iter, self.sigma, self.lam, self.kappa, self.class_prior)
+
+    def check_settings(self) -> None:
+        """Raises UserError where a setting is out of its range, or `discover` would contradict given class sizes."""
+        super().check_settings()
+        Setting(name="discover", kinds=(bool,)).check(self.discover)
+        if self.discover and self.class_prior is not None:
+            raise UserError(
+                f"discover is true and class_prior {self.class_prior!r}: with the class sizes given there is no room "
+                f"for classes without a name, so leave one of the two out"
+            )
+
+    def fit(self, X, y):
+        """As for all classifiers; with discover=True also `unnamed_`."""
+        super().fit(X, y)
+        if self.discover:
+            labelled = encode(y)[1] >= 0
+            self.unnamed_ = np.where(labelled, NAMED, self.predict_unnamed(X))
+        return self
+
+    def predict_unnamed(self, X) -> np.ndarray:
+        """(n): NAMED for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
+        X = self._checked(X)
+        answer = np.full(len(X), NAMED)
+        for rows, scores in self._logits(X):
+            group = (scores.argmax(1) - len(self.classes_)).clamp_min(NAMED)
+            density = (scores * self.temperature_).logsumexp(1)
+            answer[rows] = torch.where((group == NAMED) & (density < self.least_density_), STRAY, group).cpu().numpy()
+        return answer
+
+    def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
+        self.n_unnamed_, self.temperature_, self.least_density_ = 0, 1.0, -np.inf
+        return self._discovered(support, codes, arrays) if self.discover else super()._learn(support, codes, arrays)
+
+    def _discovered(
+        self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]
+    ) -> Iterator[PrototypeModel]:
+        """The models of all rows, with the groups that a sample of them shows."""
+        x, y = self._labelled(support, codes)
+        some = self._powered(sampled(arrays, unnamed.sample_size(len(y)), support[:0]))
+        seeds = unnamed.discover(self._rule(), x, y, some)
+        self.n_unnamed_ = len(seeds)
+        labels, begun = unnamed.with_groups(y, *seeds.shape)
+        for model in self._steps(x, labels, arrays, (some[seeds.flatten()], begun)):
+            yield model
+        self.temperature_, self.least_density_ = unnamed.sureness(model, some, y)
 
 
 class CIPAClassifier(PrototypeClassifier):

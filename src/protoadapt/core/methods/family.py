@@ -35,6 +35,8 @@ SUPPORT_WEIGHT = 4.0
 """o: what a labelled row counts in a moving centre, in unlabelled rows."""
 
 
+Block = tuple[Tensor, Tensor]
+"""Labelled rows x (…, n, D) and their classes y (…, W, n)."""
 Calibrated = tuple[Tensor, Tensor]
 """u (…, n, D) and the factors (…, n, 1) with x = factor·u + μ."""
 
@@ -58,11 +60,14 @@ class Rule:
     labels_pull: bool = False  # R: labelled rows that their class does not claim draw it, and push others off
 
 
-def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -> Iterator[PrototypeModel]:
+def learn(
+    rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int, starts: Block | None = None
+) -> Iterator[PrototypeModel]:
     """The n_iter + 1 models before, between and after the steps; the last one answers.
 
     labelled: blocks (x (…, n, D), y (…, W, n)) of labelled rows and their classes, one-hot; rows: blocks x of
-    unlabelled ones; shots (…, W, 1): K. Sums are kept in the type of `shots`.
+    unlabelled ones; shots (…, W, 1): K; starts: a block like the labelled ones, of rows that only the first prototypes
+    take for labelled (`unnamed`). Sums are kept in the type of `shots`.
     """
     none = torch.zeros_like(shots)
     zero = shots.new_zeros(*shots.shape[:-1], dim)
@@ -82,7 +87,11 @@ def learn(rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int) -
     centers = (mean_of_classes(none, zero),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
     model = PrototypeModel(centers[0], zero, none[..., 0], rule.similarity, rule.scale, rule.l2)
     own = _labelled_sums(labelled, model, False, zero)  # S
-    model = replace(model, center=centers[1], prototypes=own / own_mass.clamp_min(TINY))
+    begun, begun_mass = own, own_mass
+    if starts:
+        begun = own + _labelled_sums(Holder([starts]), model, False, zero)
+        begun_mass = own_mass + starts[1].sum(-1, keepdim=True)
+    model = replace(model, center=centers[1], prototypes=begun / begun_mass.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
         if moves or step == 0:
             calibrated = rows.about(model.center, rule.l2)
@@ -129,7 +138,7 @@ def _labelled_sums(labelled: Holder, model: PrototypeModel, with_r: bool, zero: 
     its class does not claim it. Labelled rows say nothing of the class sizes, hence without ℓ."""
     model = replace(model, bias=torch.zeros_like(model.bias))
 
-    def sums(block: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+    def sums(block: Block) -> tuple[Tensor]:
         x, y = block
         u = model.prepare(x)
         return ((2 * y - model.scores(u).softmax(-2) if with_r else y) @ u,)
@@ -204,12 +213,17 @@ def log_shares(n: Tensor) -> Tensor:
     """ℓ (…, W, 1) of estimated sizes: Σ_a P(a | n) (ψ(n_c + a) − ψ(n̄ + a)), the expected logarithm of a class's share
     beside that of a class of mean size, with the concentration a of the shares' Dirichlet averaged out over A.
     P(a | n) is proportional to the Dirichlet-multinomial probability of n."""
+    a, evidence = size_evidence(n)
+    mean = n.mean(-2, keepdim=True)
+    return (evidence.softmax(0) * ((n + a).digamma() - (mean + a).digamma())).sum(0)
+
+
+def size_evidence(n: Tensor) -> tuple[Tensor, Tensor]:
+    """The concentrations a of A (5, …, 1, 1), and log DirichletMultinomial(n | a) (5, …, 1, 1) of sizes n (…, W, 1)."""
     a = n.new_tensor(CONCENTRATIONS).view(-1, *[1] * n.ndim)
     n_way = n.shape[-2]
-    total = n.sum(-2, keepdim=True)
     evidence = ((n + a).lgamma() - a.lgamma()).sum(-2, keepdim=True)
-    evidence = evidence + (n_way * a).lgamma() - (total + n_way * a).lgamma()
-    return (evidence.softmax(0) * ((n + a).digamma() - (total / n_way + a).digamma())).sum(0)
+    return a, evidence + (n_way * a).lgamma() - (n.sum(-2, keepdim=True) + n_way * a).lgamma()
 
 
 def sizes_are_equal(n: Tensor) -> Tensor:

@@ -115,3 +115,16 @@ class Slices:
     def __iter__(self) -> Iterator[np.ndarray]:
         for start in range(0, len(self.index), self.size):
             yield self.table[self.index[start : start + self.size]]
+
+
+def sampled(arrays: Iterable[np.ndarray], most: int, none: np.ndarray) -> np.ndarray:
+    """At most so many of the rows of all arrays (·, D), any of them alike, in their order; none (0, D), of their type.
+
+    Each row draws a number, and the smallest stay: so one pass is enough, and the rows need not be counted before.
+    """
+    rng, drawn, rows = np.random.default_rng(0), np.empty(0), none
+    for array in arrays:
+        drawn = np.concatenate([drawn, rng.random(len(array))])
+        chosen = np.sort(np.argsort(drawn)[:most])
+        rows, drawn = np.concatenate([rows, array.astype(none.dtype, copy=False)])[chosen], drawn[chosen]
+    return rows

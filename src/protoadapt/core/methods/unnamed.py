@@ -1,0 +1,201 @@
+"""Unnamed classes: groups of unlabelled rows that belong to no class with a name, and how sure the names are.
+
+BAPA's mixture (`bapa`) can say by itself that a class is missing: a class without labelled rows is added wherever the
+bound on the evidence rises by enough. W named classes with K_c labelled rows, n unlabelled rows, r and k as there;
+u = unit(x − μ₀) about the fixed centre μ₀ = (mean of the labelled rows + mean of the unlabelled rows)/2.
+
+**Bound.** For the answer z of a fit, up to what no answer changes,
+
+    F(z) = λ Σ_c ‖Σ_s y_sc u_s + Σ_q z_qc u_q‖² / (K_c + k + n_c) + H(z) + log mean_{a∈A} DirichletMultinomial(n|a)
+
+The first term is what is left of the likelihood of rows that lie about p_c with variance I/2λ once the prototype
+p_c ~ N(0, I/2λk) is integrated out, by completing the square; rows have unit length. The second is the entropy of z,
+the third the evidence of the class sizes with the concentration averaged out.
+
+**Candidates.** Where a fit ends depends on where it begins. k-means splits the unlabelled rows into W + 16 clusters
+once, and the ten rows nearest to each centre are a *seed*: they stand for labelled rows in the first prototype of one
+more class, and are free from then on. All seeds of a round are one batch of fits, each from the beginning: a fit that
+goes on from another one stays where that has settled.
+
+**Choice.** An unnamed class may not live on the examples of a named one. What it takes of them, in classes' worths, is
+share = Σ_s softmax_c(l − ℓ)_s / K_{y_s} for the new class c, and
+
+    score = (F with it − F without it) · exp(−2 share)
+
+The best seed is accepted if its score is above 12; the twelve next best are the candidates of the next round.
+
+**Rows of no class at all**, such as one stray, are no group. The density of a row under the fit is e = log Σ_c exp l_c.
+Over the rows of named classes let m be its median and d = m − its 16 % quantile, one standard deviation of a Gaussian,
+whatever lies far below. Rows with e < m − 2.25 d are strays.
+
+**How sure.** λ says that rows lie about their prototype with variance 1/2λ per direction. Along the C − 1 directions
+between the prototypes, which alone decide on names, they are found to lie with v times that:
+
+    v = 2λ Σ_qc z_qc ‖B (u_q − m_c)‖² / (n (C − 1)),   m_c = Σ_q z_qc u_q / n_c
+
+about the centre of the fit, the rows of B an orthonormal basis of the differences of prototypes. Logits are that many
+times too far apart, and further where prototypes hang on one example or few pictures: class probabilities are
+softmax(l/T) with
+
+    T = max(0.5, 1.5 v₀ (1 + r/2) (1 + 3 C/n)),   v₀ = (n v + 30 · 0.45)/(n + 30),   C/n at most 1
+
+with C classes, unnamed ones too. All constants were chosen on ten collections of different kinds and read on eight.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from protoadapt.core.methods.common import TINY
+from protoadapt.core.methods.family import Rule, learn, size_evidence
+from protoadapt.core.methods.rows import Holder
+from protoadapt.core.prototype_model import PrototypeModel, prepared_rows
+
+MORE_SEEDS, MOST_SEEDS, SEED_ROWS, KEPT_SEEDS = 16, 64, 10, 12
+"""k-means has so many clusters more than there are classes, and at most so many; rows of a seed; seeds kept after a
+round."""
+MOST_GROUPS, LEAST_ROWS, LEAST_PER_CLASS = 6, 20, 4
+"""Groups found at most; of fewer rows, or fewer per class, nothing is looked for: most seeds would hold many kinds."""
+LEAST_SCORE, SHARE_WEIGHT = 12.0, 2.0
+FAR, LEAST_NAMED = 2.25, 8
+"""A stray's density is so many deviations below the median, of so many rows or more."""
+SAMPLE, PER_CLASS, MOST_ROWS = 300, 40, 1000
+"""Rows that groups are looked for in: so many per class, from the first to the last number. With the rows the gain
+grows, and the least score is that for about 40 per class."""
+BATCH_NUMBERS = 2**24
+"""Numbers of the rows of fits that run at once: 64 MB in float32."""
+
+
+def sample_size(n_way: int) -> int:
+    """Unlabelled rows that are looked at for unnamed classes beside so many named ones."""
+    return min(MOST_ROWS, max(SAMPLE, PER_CLASS * n_way))
+
+
+class Sureness(NamedTuple):
+    """What a fit says of its own answers."""
+
+    temperature: float  # T
+    density: float  # strays have less; −∞ where there are too few to tell
+
+
+def discover(rule: Rule, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
+    """The seeds (G, m) of unnamed classes, as positions in `rows`, the most certain group first.
+
+    x (S, D), y (W, S): labelled rows and their classes, one-hot; rows (n, D): unlabelled ones; powered, all of them.
+    """
+    if len(y) < 2 or len(rows) < max(LEAST_ROWS, LEAST_PER_CLASS * len(y)):
+        return torch.empty(0, SEED_ROWS, dtype=torch.long, device=x.device)
+    x, rows = _in_their_span(x, rows)
+    center = (x.mean(0) + rows.mean(0)) / 2
+    us, u = (prepared_rows(part, center, l2=True) for part in (x, rows))
+    seeds = _seeds(u, len(y))
+    found = seeds[:0]
+    level = bound(rule, us, y, u, answer(fitted(rule, x, y, rows, rows[found]), rows))
+    while len(found) < MOST_GROUPS and len(seeds):
+        tried = []
+        for some in seeds.split(max(1, BATCH_NUMBERS // rows.numel())):
+            together = torch.cat([found.expand(len(some), -1, -1), some[:, None]], 1)  # (B, G + 1, m)
+            model = fitted(rule, x, y, rows, rows[together])
+            gain = bound(rule, us, y, u, answer(model, rows)) - level
+            tried.append(torch.stack([gain, gain * (-SHARE_WEIGHT * share_of_examples(model, x, y)).exp()]))
+        gain, score = torch.cat(tried, 1)
+        best, *others = score.argsort(descending=True).tolist()
+        if not score[best] > LEAST_SCORE:
+            break
+        found, level = torch.cat([found, seeds[best, None]]), level + gain[best]
+        seeds = seeds[others[:KEPT_SEEDS]]
+    return found
+
+
+def fitted(rule: Rule, x: Tensor, y: Tensor, rows: Tensor, starts: Tensor) -> PrototypeModel:
+    """The fit with one class more for each seed; starts (…, G, m, D): the rows of the seeds, a batch of them or not."""
+    n_groups, size = starts.shape[-3:-1]
+    labels, begun = with_groups(y, n_groups, size)
+    shots = labels.double().sum(1, keepdim=True).expand(*starts.shape[:-3], -1, 1)
+    *_, model = learn(rule, Holder([(x, labels)]), Holder([rows]), shots, x.shape[1], (starts.flatten(-3, -2), begun))
+    return model
+
+
+def with_groups(y: Tensor, n_groups: int, size: int) -> tuple[Tensor, Tensor]:
+    """One-hot classes of labelled rows (W + G, S), and of the rows of G seeds (W + G, G m), each of `size` rows."""
+    begun = torch.eye(n_groups).repeat_interleave(size, 1).to(y)
+    none = torch.zeros(n_groups, y.shape[1]).to(y), torch.zeros(len(y), begun.shape[1]).to(y)
+    return torch.cat([y, none[0]]), torch.cat([none[1], begun])
+
+
+def answer(model: PrototypeModel, rows: Tensor) -> Tensor:
+    """z (…, C, n), at temperature 1."""
+    return model.scores(model.prepare(rows)).softmax(-2)
+
+
+def bound(rule: Rule, us: Tensor, y: Tensor, u: Tensor, z: Tensor) -> Tensor:
+    """F (…) of answers z (…, C, n) to rows u (n, D); us (S, D), y (W, S): the labelled rows. All about μ₀."""
+    shots, n = y.double().sum(1, keepdim=True), z.double().sum(-1, keepdim=True)
+    own_mass = rule.kappa * shots[shots > 0].rsqrt().mean()
+    shots = torch.nn.functional.pad(shots, (0, 0, 0, n.shape[-2] - len(y)))
+    total = z @ u
+    total[..., : len(y), :] += y @ us
+    likelihood = (total.double().square() / (shots + own_mass + n)).sum((-2, -1))
+    entropy = -torch.special.xlogy(z, z).double().sum((-2, -1))
+    _, sizes = size_evidence(n)
+    return rule.scale * likelihood + entropy + sizes[..., 0, 0].logsumexp(0)
+
+
+def share_of_examples(model: PrototypeModel, x: Tensor, y: Tensor) -> Tensor:
+    """(…): how many classes' worths of labelled rows x (S, D) the last class takes; y (W, S)."""
+    logits = model.scores(model.prepare(x)) - model.bias.to(x)[..., None]
+    return logits.softmax(-2)[..., -1, :].double() @ (y.double() / y.double().sum(1, keepdim=True).clamp_min(1)).sum(0)
+
+
+def sureness(model: PrototypeModel, rows: Tensor, y: Tensor) -> Sureness:
+    """T, and the density that strays are below, from unlabelled rows (n, D); y (W, S): the labelled ones."""
+    u, shots = model.prepare(rows), y.double().sum(1)
+    logits, n = model.scores(u), len(rows)
+    v = (n * spread(model, u, logits.softmax(0)) + 30 * 0.45) / (n + 30)
+    r = float(shots[shots > 0].rsqrt().mean())
+    temperature = 1.5 * v * (1 + r / 2) * (1 + 3 * min(1, len(logits) / max(n, 1)))
+    return Sureness(max(0.5, temperature), least_density(logits, len(y)))
+
+
+def least_density(logits: Tensor, n_named: int) -> float:
+    """m − 2.25 d of logits (C, n)."""
+    density = logits.logsumexp(0)[logits.argmax(0) < n_named].double()
+    if len(density) < LEAST_NAMED:
+        return -torch.inf
+    low, middle = density.quantile(density.new_tensor([0.16, 0.5]))
+    return float(middle - FAR * (middle - low))
+
+
+def spread(model: PrototypeModel, u: Tensor, z: Tensor) -> float:
+    """v of prepared rows u (n, D) and their answers z (C, n); 0.45, its usual value, where nothing can be measured."""
+    n, p = z.sum(1, keepdim=True), model.prototypes.to(u)
+    if len(u) == 0 or len(p) < 2:
+        return 0.45
+    between = torch.linalg.svd(p - p.mean(0), full_matrices=False).Vh[: len(p) - 1]
+    at, means = u @ between.mT, (z @ u / n.clamp_min(TINY)) @ between.mT
+    squares = at.square().sum(1) - 2 * means @ at.mT + means.square().sum(1, keepdim=True)
+    return float(2 * model.scale * (z * squares).sum() / (len(u) * (len(p) - 1)))
+
+
+def kmeans(rows: Tensor, n_clusters: int, weight: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The clusters (n) of rows (n, D) and their centres (k, D); k ≤ n_clusters, as no two centres are the same row."""
+    from sklearn.cluster import KMeans
+
+    n_clusters = min(n_clusters, len(rows.unique(dim=0)))
+    found = KMeans(n_clusters, n_init=1, max_iter=10, random_state=0).fit(rows.cpu().numpy(), sample_weight=weight)
+    return torch.from_numpy(found.labels_).to(rows.device), torch.from_numpy(found.cluster_centers_).to(rows)
+
+
+def _seeds(u: Tensor, n_way: int) -> Tensor:
+    """(B, m): of each cluster of the rows u (n, D) those nearest to its centre."""
+    _, centers = kmeans(u, min(n_way + MORE_SEEDS, MOST_SEEDS, len(u) // 4))
+    return torch.cdist(centers, u).topk(SEED_ROWS, largest=False).indices
+
+
+def _in_their_span(x: Tensor, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The same rows in fewer dimensions where they are fewer: products of rows are all that is computed with."""
+    together = torch.cat([x, rows])
+    if len(together) < x.shape[1]:
+        together = torch.linalg.qr(together.mT, mode="r").R.mT
+    return together[: len(x)], together[len(x) :]

@@ -1,0 +1,57 @@
+"""Classes that nobody named, beside BAPA's, straight from the equations; the candidates are given."""
+
+import numpy as np
+from scipy.special import gammaln, logsumexp
+
+from .bapa import A, bapa
+from .common import one_hot, power_transform, softmax, unit
+
+
+def bound(s, y, u, z, kappa, lam):
+    """F(z), in loops over the classes; s, u: rows about the fixed centre."""
+    K, n = y.sum(axis=0), z.sum(axis=0)
+    k = kappa * np.mean(K[K > 0] ** -0.5)
+    total = 0.0
+    for c in range(z.shape[1]):
+        labelled, shots = (y[:, c] @ s, K[c]) if c < y.shape[1] else (0.0, 0.0)
+        pull = labelled + sum(z[i, c] * u[i] for i in range(len(u)))
+        total += lam * pull @ pull / (shots + k + n[c])
+    total -= sum(p * np.log(p) for p in z.ravel() if p > 0)
+    C = z.shape[1]
+    sizes = [gammaln(C * a) - gammaln(n.sum() + C * a) + sum(gammaln(x + a) - gammaln(a) for x in n) for a in A]
+    return total + logsumexp(sizes)
+
+
+def discover(support, labels, query, n_way, seeds, *, kappa=2.0, lam=11.0, most=6, kept=12, least=12.0, weight=2.0):
+    """The accepted seeds, each a list of queries, and the answer (Q, W + groups) with them."""
+    support, query = (power_transform(part, "strict") for part in (support, query))
+    y = one_hot(labels, n_way)
+    center = (support.mean(axis=0) + query.mean(axis=0)) / 2
+    s0, u0 = unit(support - center), unit(query - center)
+
+    def fit(starts):
+        z, p, mu = bapa(support, labels, query, n_way, kappa=kappa, lam=lam, power="off", starts=starts, model=True)
+        claims = softmax(lam * (2 * unit(support - mu) @ p.T - (p**2).sum(axis=1)))
+        share = sum(claims[i, -1] / y[:, label].sum() for i, label in enumerate(labels))
+        return z, bound(s0, y, u0, z, kappa, lam), share
+
+    found = []
+    z, level, _ = fit([])
+    while seeds and len(found) < most:
+        tried = [(seed, *fit([*found, seed])) for seed in seeds]
+        tried.sort(key=lambda one: -(one[2] - level) * np.exp(-weight * one[3]))
+        seed, after, new, share = tried[0]
+        if (new - level) * np.exp(-weight * share) <= least:
+            break
+        found.append(seed)
+        z, level, seeds = after, new, [one[0] for one in tried[1 : kept + 1]]
+    return found, z
+
+
+def spread(z, p, u, lam):
+    """v: how far rows lie from their class's mean along the differences of prototypes, in units of 1/2λ."""
+    differences = (p - p.mean(axis=0))[:-1]
+    basis, _ = np.linalg.qr(differences.T)
+    means = [sum(z[i, c] * u[i] for i in range(len(u))) / z[:, c].sum() for c in range(len(p))]
+    squares = sum(z[i, c] * np.sum(((u[i] - means[c]) @ basis) ** 2) for i in range(len(u)) for c in range(len(p)))
+    return 2 * lam * squares / (len(u) * (len(p) - 1))
