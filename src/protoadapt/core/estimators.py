@@ -40,7 +40,7 @@ from protoadapt.core.prototype_model import PrototypeModel, block_size, power_tr
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
-NAMED, STRAY = -1, -2
+HAS_NAME, STRAY = -1, -2
 """In place of the number of an unnamed class: of a class with a name; of no class at all."""
 
 
@@ -220,7 +220,7 @@ class BAPAClassifier(PrototypeClassifier):
     `fit` then:
 
     n_unnamed_           how many groups without a name there are; prototypes_ and class_bias_ have them last
-    unnamed_ (n)         of each fitted row NAMED, STRAY, or the number of its group from 0; `predict_unnamed` says it
+    unnamed_ (n)         of each fitted row HAS_NAME, STRAY, or the number of its group from 0; `predict_unnamed` says it
                          of new rows. `predict` gives the likeliest class with a name in any case
     temperature_         probabilities are softmax(logits / temperature_), measured on the fit
     least_density_       rows of less density are strays
@@ -269,17 +269,17 @@ class BAPAClassifier(PrototypeClassifier):
         super().fit(X, y)
         if self.discover:
             labelled = encode(y)[1] >= 0
-            self.unnamed_ = np.where(labelled, NAMED, self.predict_unnamed(X))
+            self.unnamed_ = np.where(labelled, HAS_NAME, self.predict_unnamed(X))
         return self
 
     def predict_unnamed(self, X) -> np.ndarray:
-        """(n): NAMED for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
+        """(n): HAS_NAME for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
         X = self._checked(X)
-        answer = np.full(len(X), NAMED)
+        answer = np.full(len(X), HAS_NAME)
         for rows, scores in self._logits(X):
-            group = (scores.argmax(1) - len(self.classes_)).clamp_min(NAMED)
+            group = (scores.argmax(1) - len(self.classes_)).clamp_min(HAS_NAME)
             density = (scores * self.temperature_).logsumexp(1)
-            answer[rows] = torch.where((group == NAMED) & (density < self.least_density_), STRAY, group).cpu().numpy()
+            answer[rows] = torch.where((group == HAS_NAME) & (density < self.least_density_), STRAY, group).cpu().numpy()
         return answer
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:

@@ -6,7 +6,7 @@ import torch
 from reference import unnamed as slow
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import NAMED, STRAY, BAPAClassifier
+from protoadapt.core.estimators import HAS_NAME, STRAY, BAPAClassifier
 from protoadapt.core.methods import unnamed
 from protoadapt.core.methods.bapa import mixture_rule
 from protoadapt.core.methods.rows import sampled
@@ -66,8 +66,8 @@ def test_kinds_without_a_name_are_found_and_named_ones_keep_their_rows():
         assert len({*fitted.unnamed_[kinds == kind]}) == 1
         assert fitted.unnamed_[kinds == kind][0] >= 0
     named = (kinds >= 0) & (kinds < 5)
-    assert (fitted.unnamed_[named & free] == NAMED).mean() > 0.95
-    assert (fitted.unnamed_[~free] == NAMED).all()
+    assert (fitted.unnamed_[named & free] == HAS_NAME).mean() > 0.95
+    assert (fitted.unnamed_[~free] == HAS_NAME).all()
     assert (fitted.transduction_[~free] == y[~free]).all()
     assert (fitted.transduction_[named] == kinds[named]).all()
     np.testing.assert_array_equal(fitted.predict_unnamed(X[free]), fitted.unnamed_[free])
@@ -123,7 +123,7 @@ def test_odd_folders(name, change, dtype):
     assert np.isfinite(fitted.two_best_proba_).all()
     assert 0.5 <= fitted.temperature_ < 100
     assert (fitted.transduction_[y >= 0] == y[y >= 0]).all()
-    assert (fitted.unnamed_[y >= 0] == NAMED).all()
+    assert (fitted.unnamed_[y >= 0] == HAS_NAME).all()
     if name == "all junk":
         assert fitted.n_unnamed_ == 1
         assert (fitted.unnamed_[y < 0] == 0).all()
