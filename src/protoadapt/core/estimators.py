@@ -220,7 +220,7 @@ class BAPAClassifier(PrototypeClassifier):
     `fit` then:
 
     n_unnamed_           how many groups without a name there are; prototypes_ and class_bias_ have them last
-    unnamed_ (n)         of each fitted row HAS_NAME, STRAY, or the number of its group from 0; `predict_unnamed` says it
+    unnamed_ (n)         of each fitted row HAS_NAME, STRAY or the number of its group from 0; `predict_unnamed` says it
                          of new rows. `predict` gives the likeliest class with a name in any case
     temperature_         probabilities are softmax(logits / temperature_), measured on the fit
     least_density_       rows of less density are strays
@@ -279,7 +279,9 @@ class BAPAClassifier(PrototypeClassifier):
         for rows, scores in self._logits(X):
             group = (scores.argmax(1) - len(self.classes_)).clamp_min(HAS_NAME)
             density = (scores * self.temperature_).logsumexp(1)
-            answer[rows] = torch.where((group == HAS_NAME) & (density < self.least_density_), STRAY, group).cpu().numpy()
+            answer[rows] = (
+                torch.where((group == HAS_NAME) & (density < self.least_density_), STRAY, group).cpu().numpy()
+            )
         return answer
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:

@@ -60,8 +60,8 @@ MOST_GROUPS, LEAST_ROWS, LEAST_PER_CLASS = 6, 20, 4
 LEAST_SCORE, SHARE_WEIGHT = 12.0, 2.0
 FAR, LEAST_NAMED = 2.25, 8
 """A stray's density is so many deviations below the median, of so many rows or more."""
-FEWEST_ROWS, ROWS_PER_CLASS, MOST_ROWS = 300, 40, 1000
-"""Rows that groups are looked for in: so many per class, from the first to the last number. With the rows the gain
+FEWEST_ROWS, USUAL_ROWS, MOST_ROWS = 300, 40, 1000
+"""Rows that groups are looked for in: so many per class, at least the first and at most the last number. With the rows the gain
 grows, and the least score is that for about 40 per class."""
 BATCH_NUMBERS = 2**24
 """Numbers of the rows of fits that run at once: 64 MB in float32."""
@@ -69,7 +69,7 @@ BATCH_NUMBERS = 2**24
 
 def sample_size(n_way: int) -> int:
     """Unlabelled rows that are looked at for unnamed classes beside so many named ones."""
-    return min(MOST_ROWS, max(FEWEST_ROWS, ROWS_PER_CLASS * n_way))
+    return min(MOST_ROWS, max(FEWEST_ROWS, USUAL_ROWS * n_way))
 
 
 class Sureness(NamedTuple):
