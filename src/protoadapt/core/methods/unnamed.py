@@ -61,8 +61,8 @@ LEAST_SCORE, SHARE_WEIGHT = 12.0, 2.0
 FAR, LEAST_NAMED = 2.25, 8
 """A stray's density is so many deviations below the median, of so many rows or more."""
 FEWEST_ROWS, USUAL_ROWS, MOST_ROWS = 300, 40, 1000
-"""Rows that groups are looked for in: so many per class, at least the first and at most the last number. With the rows the gain
-grows, and the least score is that for about 40 per class."""
+"""Rows that groups are looked for in: so many per class, at least the first and at most the last number. The gain grows
+with the rows, and the least score is that for about 40 per class."""
 BATCH_NUMBERS = 2**24
 """Numbers of the rows of fits that run at once: 64 MB in float32."""
 
