@@ -15,11 +15,12 @@ from protoadapt import labeling
 from protoadapt.cli.evaluate_command import measure
 from protoadapt.cli.options import Measurement
 from protoadapt.cli.progress import training_progress
-from protoadapt.core.episodes import Protocol, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.features import Features, save_features
 from protoadapt.core.files import check_output_folder, write_json, write_text, written_whole
 from protoadapt.core.projection import episode_paths
+from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import right_answers
 from protoadapt.labeling.names import to_folder
 from protoadapt.report.label_page import labels_page

@@ -13,7 +13,7 @@ from protoadapt.core.methods.common import class_means
 _SCALE = 12.5
 ENTROPY = 0.05
 _ROUNDS = 100
-_RATE, MOMENTUM = 0.1, 0.9
+_RATE, _MOMENTUM = 0.1, 0.9
 
 
 class DeepEMD(EpisodeHead):
@@ -55,7 +55,7 @@ class DeepEMD(EpisodeHead):
                 # A mean over the support of each episode: neighbours in the batch change nothing.
                 loss = -(membership * log_p).sum() / support.shape[1]
                 (gradient,) = torch.autograd.grad(loss, classes)
-            velocity = MOMENTUM * velocity + (1 - MOMENTUM) * gradient
+            velocity = _MOMENTUM * velocity + (1 - _MOMENTUM) * gradient
             classes = classes.detach() - _RATE * velocity
         return classes
 

@@ -1,6 +1,5 @@
 """Files on disk → uint8 arrays decoded once; class splits; the datasets by name."""
 
-from protoadapt.training.datasets.audit import Report as Report
 from protoadapt.training.datasets.audit import check_dataset as check_dataset
 from protoadapt.training.datasets.fetch import download as download
 from protoadapt.training.datasets.load import load_images as load_images

@@ -50,11 +50,12 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
 def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, total: None) -> None:
     """Download a URL to a file. Until it is complete and its md5 is right, the file has the suffix .part."""
     part = target.with_name(f"{target.name}.part")
-    complete, reason = False, "the connection was closed"
+    reason = "the connection was closed"
     try:
         complete = _transfer(url, part, on_progress)
     except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
-        complete, reason = getattr(error, "code", 0) == 416, str(error)  # nothing after what we have: the md5 decides
+        complete = getattr(error, "code", 0) == 416  # nothing after what we have: the md5 decides
+        reason = str(error)
     if not complete:
         raise UserError(
             f"{url} cannot be downloaded ({reason}): run this again, it continues at {_size(part):,} bytes, or "
