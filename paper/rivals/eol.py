@@ -12,6 +12,7 @@ o says how far a query belongs to one of the classes. At the end the prototypes 
 Axes: E episodes, W classes, S support rows, Q queries, D.
 """
 
+import math
 from typing import Annotated
 
 import torch
@@ -52,7 +53,7 @@ def eol(
 
     def belonging(scores: Tensor) -> Tensor:
         """(E, N, 1): o of each row."""
-        return (scores.logsumexp(-1, keepdim=True) + torch.tensor(b / n_way).log()).sigmoid()
+        return (scores.logsumexp(-1, keepdim=True) + math.log(b / n_way)).sigmoid()
 
     for _ in range(n_iter):
         with torch.enable_grad():
