@@ -150,11 +150,7 @@ GREY = np.linspace(0, 1, 32 * 32).reshape(32, 32)
     [
         ((GREY * 65535).astype(np.uint16), "png", "I;16"),
         ((GREY * 65535).astype(">u2"), "tif", "I;16B"),
-        ((GREY * 65535).astype(np.int32), "tif", "I"),
-        ((GREY * 255).astype(np.int32), "tif", "I"),
-        (GREY.astype(np.float32), "tif", "F"),
-        ((GREY * 255).astype(np.float32), "tif", "F"),
-        ((GREY * 65535).astype(np.float32), "tif", "F"),
+        ((GREY * 65535).astype(np.int32), "ppm", "I"),
     ],
 )
 def test_deep_grey_is_scaled_and_not_cut(tmp_path: Path, values: np.ndarray, suffix: str, mode: str) -> None:
@@ -162,19 +158,16 @@ def test_deep_grey_is_scaled_and_not_cut(tmp_path: Path, values: np.ndarray, suf
     Image.frombuffer(mode, (32, 32), values.tobytes(), "raw", mode, 0, 1).save(path)
     with Image.open(path) as stored:
         assert stored.mode == mode
-    white = 1 if values.max() <= 1 else 255 if values.max() <= 255 else 65535
-    expected = np.floor(values.astype(np.float64) / white * 255 + 0.5)
+    expected = np.floor(values.astype(np.float64) / 65535 * 255 + 0.5)
     got = decode(Picture("a", "c", str(path)), 32)
-    assert np.abs(got - expected).max() <= (1 if mode == "F" else 0), "floats may fall to either side of a half"
+    assert np.array_equal(got, np.broadcast_to(expected, got.shape))
     assert (got.min(), got.max()) == (0, 255)
     part = decode(Picture("a", "c", str(path), Box(0, 0, 32, 8)), 32)
-    assert part.max() < 70, "the scale is the whole picture's"
+    assert part.max() < 70
 
 
-@pytest.mark.parametrize("value", [-1.0, 70_000.0, np.nan, np.inf])
-def test_values_whose_white_is_unknown_are_refused(tmp_path: Path, value: float) -> None:
-    values = GREY.astype(np.float32)
-    values[5, 5] = value
-    Image.fromarray(values).save(tmp_path / "a.tif")
+@pytest.mark.parametrize("kind", [np.int32, np.float32])
+def test_values_whose_white_is_unknown_are_refused(tmp_path: Path, kind: type) -> None:
+    Image.fromarray((GREY * 255).astype(kind)).save(tmp_path / "a.tif")
     with pytest.raises(ValueError, match="save it with 8 or 16 bits"):
         decode(Picture("a", "c", str(tmp_path / "a.tif")), 16)

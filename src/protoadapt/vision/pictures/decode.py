@@ -86,7 +86,7 @@ def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[byte
         share = sides[0] / max(image.size)
         image.draft("RGB", (ceil(share * image.width), ceil(share * image.height)))  # a JPEG decodes to no less
         ImageOps.exif_transpose(image, in_place=True)
-        small = _rgb(image, _white(image))
+        small = _rgb(image)
     copies = []
     for side in sides:
         small.thumbnail((side, side), Image.Resampling.BILINEAR)
@@ -129,14 +129,13 @@ def _pixels(image: Image.Image, box: Box | None, size: int, resize: Resize | Non
         # A JPEG decodes straight to a half, quarter or eighth of its size; twice the target keeps the resize smooth.
         if resize is None and x1 > x0 and y1 > y0:
             image.draft(None, (ceil(width * 2 * size / (x1 - x0)), ceil(height * 2 * size / (y1 - y0))))
-        white = _white(image)  # of the whole picture, whatever part is cut
         if box:
             across, down = image.width / width, image.height / height
             left, right = _span(x0 * across, x1 * across, image.width)
             top, bottom = _span(y0 * down, y1 * down, image.height)
             image = image.crop((left, top, right, bottom))
         ImageOps.exif_transpose(image, in_place=True)
-        image = _rgb(image, white)
+        image = _rgb(image)
     if resize:
         image = _resized_and_cut(image, size, resize)
     elif image.size != (size, size):
@@ -156,40 +155,19 @@ def _resized_and_cut(image: Image.Image, size: int, resize: Resize) -> Image.Ima
     return image.crop((left, top, left + size, top + size))
 
 
-def _rgb(image: Image.Image, white: float | None) -> Image.Image:
-    """Convert a picture of any mode to RGB with 8 bits. Pillow alone would clip deeper grey values at 255.
+def _rgb(image: Image.Image) -> Image.Image:
+    """Convert a picture of any mode to RGB with 8 bits. Pillow alone would clip grey values of 16 bits at 255.
 
     A transparent picture is laid on white, as browsers and printers show it: what its transparent pixels hold is
     whatever a program left there.
     """
-    if white is not None:
-        scale = 255 / white
-        image = image.convert("F").point(lambda value: value * scale + 0.5).convert("L")
+    if image.mode.startswith("I"):
+        image = image.convert("F").point(lambda value: value * (255 / 65535) + 0.5).convert("L")
     elif image.has_transparency_data:
         layer = image.convert("RGBA")
         image = Image.new("RGB", image.size, "white")
         image.paste(layer, mask=layer)
     return image if image.mode == "RGB" else image.convert("RGB")
-
-
-def _white(image: Image.Image) -> float | None:
-    """The value that is white; None for modes of 8 bits.
-
-    It is 65535 in 16 bits; in 32 bits, whose files do not say it, the first of 255 and 65535 (of floats: 1, 255 and
-    65535) that no pixel exceeds. Other values are refused.
-    """
-    if image.mode.startswith("I;16"):
-        return 65535.0
-    if image.mode not in ("I", "F"):
-        return None
-    values = np.asarray(image)
-    low, high = float(values.min()), float(values.max())
-    whites = (1.0, 255.0, 65535.0) if image.mode == "F" else (255.0, 65535.0)
-    if not (low >= 0 and high <= whites[-1]):  # so that NaN is refused too
-        raise UnreadablePicture(
-            f"its values go from {low:g} to {high:g}, so white is unknown: save it with 8 or 16 bits"
-        )
-    return next(white for white in whites if high <= white)
 
 
 def _corners(box: Box, width: int, height: int) -> tuple[float, float, float, float]:

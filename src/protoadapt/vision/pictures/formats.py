@@ -67,7 +67,7 @@ def readable() -> tuple[str, ...]:
 def open_image(content: bytes) -> Image.Image:
     """Open the bytes of a picture file without decoding it, so that its size can be checked first.
 
-    Raises UnreadablePicture where it is empty, too large, not a picture, or needs a plugin that is not installed.
+    Raises UnreadablePicture where it is empty, too large, not a picture, needs a plugin that is not installed, or has 32 bits per colour.
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
@@ -83,6 +83,8 @@ def open_image(content: bytes) -> Image.Image:
         raise UnreadablePicture(f"it has more than {MAX_PIXELS:,} pixels") from error
     if image.width * image.height > MAX_PIXELS:
         raise UnreadablePicture(f"it has more than {MAX_PIXELS:,} pixels ({image.width} × {image.height})")
+    if image.mode == "F" or (image.mode == "I" and image.format == "TIFF"):  # of a PPM, "I" is 16 bits
+        raise UnreadablePicture("its values have 32 bits, so white is unknown: save it with 8 or 16 bits")
     return image
 
 
