@@ -13,7 +13,6 @@ from paper.networks import save_fp16
 from protoadapt.core.parts import open_parts, read_lists, read_rows
 from protoadapt.labeling import label
 from protoadapt.vision.networks.backbones import build
-from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
@@ -80,15 +79,6 @@ def table(features) -> tuple[list[str], np.ndarray]:
     return names, np.concatenate([read_rows(part) for part in parts]).astype(np.float32)
 
 
-@pytest.fixture(scope="session")
-def hashed_features(archive, model, tmp_path_factory) -> Path:
-    """As `features`, of a manifest that knows what the pictures hold."""
-    folder = tmp_path_factory.mktemp("hashed")
-    root, entries = find([archive])
-    extract_parts(model, write_manifest(folder / "m.jsonl", root, hashed(root, entries), 10), folder / "out", workers=1)
-    return folder / "out"
-
-
 def label_features(support, features, out, **options):
     """`label` of a table."""
     return label(support, None, out, features=features, **options)
@@ -110,9 +100,3 @@ def of(folder: Path) -> dict[str, dict]:
     pq = pytest.importorskip("pyarrow.parquet")
     rows = [row for path in sorted(folder.glob("labels*.parquet")) for row in pq.read_table(path).to_pylist()]
     return {row["file"]: row for row in rows}
-
-
-def copy_of(archive: Path, name: str, place: Path) -> None:
-    """Copies a picture of the archive."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_bytes((archive / name).read_bytes())

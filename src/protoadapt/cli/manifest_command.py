@@ -19,14 +19,12 @@ if TYPE_CHECKING:
 def manifest_command(
     sources: Annotated[list[Path], argument("a directory, a text file of paths, or tar files", "DIR|LIST|TAR")],
     out: Annotated[Path, option("the manifest, as JSON lines", "FILE")],
-    sha256: Annotated[bool, option("store a checksum per picture; reads every byte", flag="--sha256")] = False,
     shard_size: Annotated[int, option("pictures per shard; a shard is the unit of work")] = SHARD_SIZE,
 ) -> None:
     """List millions of pictures in shards for extract.
 
     The manifest is the input of `protoadapt extract --manifest`, on one machine or many.
     """
-    from protoadapt.vision.pictures.read import hashed
     from protoadapt.vision.pictures.walk import find, no_pictures
     from protoadapt.vision.shards.manifest import MANIFEST, write_manifest
 
@@ -42,8 +40,7 @@ def manifest_command(
             yield entry
 
     with bars(lines=True) as report:
-        rows = hashed(root, entries()) if sha256 else entries()
-        made = write_manifest(out, root, rows, shard_size, partial(report, "pictures"))
+        made = write_manifest(out, root, entries(), shard_size, partial(report, "pictures"))
     if absent:
         say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
     if others:

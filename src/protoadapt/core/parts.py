@@ -7,8 +7,7 @@
 The second file is written last and holds the sha256 of both, so a part is there whole or not at all, and the same
 arguments give the same bytes whoever writes it. A record says which part it is, how its rows were made (the entries
 MADE), of which list of pictures (`of`), and which pictures cannot be read (`broken`). The lists are as long as the
-rows: `names`, `numbers` (where a row's picture stands among all of its part), and `contents`, the sha256 of each
-picture's bytes, "" where it is not known; absent where none is.
+rows: `names`, and `numbers` (where a row's picture stands among all of its part).
 """
 
 import hashlib
@@ -18,7 +17,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from io import BytesIO
-from itertools import zip_longest
 from pathlib import Path
 from threading import Lock
 from typing import Any, TypeVar
@@ -104,7 +102,7 @@ def read_rows(part: Part) -> np.ndarray:
 
 
 def read_lists(part: Part) -> dict[str, Any]:
-    """The names, numbers and contents of a part's rows."""
+    """The names and numbers of a part's rows."""
     return json.loads(_second_line(part))
 
 
@@ -183,31 +181,21 @@ class PartsTable:
         """Compares every byte of every part with its checksum. Raises Damaged."""
         deque(ahead(lambda part: check_part(part.path.parent, part.number), self.parts, 2 * cores()), 0)
 
-    def find(
-        self, names: Collection[str], contents: Collection[bytes]
-    ) -> tuple[dict[str, _Place], list[tuple[bytes, str, _Place]]]:
-        """The places of the rows with these names, and (sha256, name, place) of those whose pictures have these
-        contents, where they are known."""
-        by_hex = {content.hex(): content for content in contents}
+    def find(self, names: Collection[str]) -> dict[str, _Place]:
+        """The places of the rows with these names."""
         by_name: dict[str, _Place] = {}
-        copies: list[tuple[bytes, str, _Place]] = []
-        if not (names or contents):
-            return by_name, copies
+        if not names:
+            return by_name
         for part in self.parts:
-            lists = read_lists(part)
             rows = None
-            for at, (name, content) in enumerate(zip_longest(lists["names"], lists.get("contents", ()))):
-                if name not in names and content not in by_hex:
+            for at, name in enumerate(read_lists(part)["names"]):
+                if name not in names:
                     continue
-                rows = read_rows(part) if rows is None else rows
-                place = part.number, at, rows[at].copy()
-                if content in by_hex:
-                    copies.append((by_hex[content], name, place))
                 if name in by_name:
                     raise UserError(f"several rows have the name {name!r}: list each picture once in the manifest")
-                if name in names:
-                    by_name[name] = place
-        return by_name, copies
+                rows = read_rows(part) if rows is None else rows
+                by_name[name] = part.number, at, rows[at].copy()
+        return by_name
 
 
 def open_parts(folder: Path) -> PartsTable:

@@ -243,7 +243,7 @@ def prototype_paths(
 def parts_collection(
     features: str | Path, support: Examples, model: str | Path | None, device: str, passes: int, on_progress: Progress
 ) -> Collection:
-    """Joins the rows of a table (`extract --manifest`) and examples, by the names that tables give and by content.
+    """Joins the rows of a table (`extract --manifest`) and examples, by the names that tables give.
 
     A picture of a class folder that is no row is embedded, exactly as the rows were. passes: how often the rows will be
     read, for `on_progress`.
@@ -255,17 +255,15 @@ def parts_collection(
     in_folders = [example for example in support.examples if example.source.is_dir()]
     pictures = one_per_picture((digest_of(example.file), example) for example in in_folders)
     table.check()  # before any of its lists is believed
-    found, copies = table.find({example.file for example in listed}, pictures)
+    found = table.find({example.file for example in listed})
     if missing := [example for example in listed if example.file not in found]:
         raise UserError(
             f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
             f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
             f"was made from"
         )
-    by_name = [(example.file, example) for example in listed]
-    example_of = one_per_picture([*by_name, *((name, pictures[content]) for content, name, _ in copies)])
-    counted = {content for content, name, _ in copies if name in found}  # with the tables already
-    new = [example for content, example in pictures.items() if content not in counted]
+    example_of = one_per_picture((example.file, example) for example in listed)
+    new = list(pictures.values())
     embedded, broken = _embedded(new, table, model, device)
     names = sorted(name for name in found if example_of[name].label != UNKNOWN)
     labels = [*(example_of[name].label for name in names), *(new[i].label for i in embedded)]
@@ -274,7 +272,7 @@ def parts_collection(
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     origins = {example.file: example.origin for example in listed if example.by_table}
     places: dict[int, dict[int, tuple[int, int]]] = {}  # part → position → class or NONE_OF_CLASSES, and origin
-    for name, (part, position, *_) in (*found.items(), *(copy[1:] for copy in copies)):
+    for name, (part, position, _) in found.items():
         places.setdefault(part, {})[position] = number[example_of[name].label], origins.get(name, IN_FOLDER)
     codes = np.array([number[label] for label in labels])
     leave = {part: np.array(list(positions)) for part, positions in places.items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.archive import CLASSES, copy_of, label_features, of, write_csv
+from helpers.archive import CLASSES, label_features, of, write_csv
 from helpers.calibrated import calibration
 
 from protoadapt import UserError
@@ -169,27 +169,6 @@ def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, ma
         )  # shards hold half precision
     with pytest.raises(UserError, match="2 views"):
         export(model, tmp_path / "x.onnx", load_classifier(made))
-
-
-def test_examples_among_the_rows_count_once_where_their_content_is_known(hashed_features, archive, model, tmp_path):
-    for name in ("a/000.png", "a/003.jpg", "b/001.jpg", "b/004.png"):
-        copy_of(archive, name, tmp_path / "s" / CLASSES[name[0]] / f"copy-{Path(name).name}")
-    copy_of(archive, "a/000.png", tmp_path / "s" / "dark" / "again.png")
-    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,dark\nc/002.png,light\n")
-    result = label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "out", model=model)
-    given = {name: row["label"] for name, row in of(tmp_path / "out").items() if row["support"]}
-    same = {"a/000.png": "dark", "a/003.jpg": "dark", "b/001.jpg": "mid", "b/004.png": "mid", "c/002.png": "light"}
-    assert given == same
-    assert {one["name"]: one["support"] for one in result["classes"]} == {"dark": 2, "light": 1, "mid": 2}
-    with open(tmp_path / "out" / "labels.csv", newline="") as file:
-        guess = {row["file"]: row["guess"] for row in csv.DictReader(file)}
-    assert {name: guess[name] for name in given} == {name: f"(folder) {label}" for name, label in given.items()} | {
-        "a/003.jpg": "(table)",
-        "c/002.png": "(table)",
-    }
-    (tmp_path / "s.csv").write_text("file,label\na/003.jpg,light\n")
-    with pytest.raises(UserError, match=r"'a/003.jpg' is labelled 'light' in .*, the same picture, 'dark'"):
-        label_features([tmp_path / "s", tmp_path / "s.csv"], hashed_features, tmp_path / "o", model=model)
 
 
 def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):

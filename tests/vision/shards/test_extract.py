@@ -29,7 +29,6 @@ from protoadapt.core.parts import (
 from protoadapt.vision import networks
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
-from protoadapt.vision.pictures.read import hashed
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards import make
 from protoadapt.vision.shards.extract import extract_parts, list_broken
@@ -227,17 +226,14 @@ def test_a_picture_that_changed_or_went_costs_one_row(model, tmp_path):
     for i in range(4):
         write_picture(tmp_path / "in" / f"{i}.png", rng)
     root, entries = find([tmp_path / "in"])
-    manifest = write_manifest(tmp_path / "m.jsonl", root, hashed(root, entries))
-    same_size = bytearray((root / "1.png").read_bytes())
-    same_size[-1] ^= 1
-    (root / "1.png").write_bytes(same_size)
+    manifest = write_manifest(tmp_path / "m.jsonl", root, entries)
     (root / "2.png").unlink()
     (root / "3.png").write_bytes((root / "3.png").read_bytes() + b"more")
     extract_parts(model, manifest, tmp_path / "out", workers=1)
     broken = check_part(tmp_path / "out", 0).record["broken"]
-    assert [b["name"] for b in broken] == ["1.png", "2.png", "3.png"]
-    assert [b["reason"] for b in broken][::2] == ["it changed after the manifest was written"] * 2
-    assert "No such file" in broken[1]["reason"]
+    assert [b["name"] for b in broken] == ["2.png", "3.png"]
+    assert "No such file" in broken[0]["reason"]
+    assert broken[1]["reason"] == "it changed after the manifest was written"
 
 
 def test_a_row_does_not_depend_on_the_pictures_beside_it(model, tmp_path):

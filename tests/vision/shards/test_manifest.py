@@ -9,7 +9,8 @@ import tracemalloc
 import pytest
 
 from protoadapt import UserError
-from protoadapt.vision.pictures.read import hashed
+from protoadapt.vision.pictures.formats import UnreadablePicture
+from protoadapt.vision.pictures.read import read_entry
 from protoadapt.vision.pictures.walk import Entry, find
 from protoadapt.vision.shards.manifest import load_manifest, write_manifest
 
@@ -165,4 +166,5 @@ def test_pipes_are_refused_and_not_waited_for(tmp_path):
             find([tmp_path / pipe])
     (tmp_path / "list.txt").write_text("p.jpg\n")
     root, entries = find([tmp_path / "list.txt"])
-    assert [entry.sha256 for entry in hashed(root, entries)] == [""]
+    with pytest.raises(UnreadablePicture, match="no ordinary file"):
+        read_entry(root, next(entries))

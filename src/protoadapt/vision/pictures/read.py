@@ -1,10 +1,7 @@
 """Reading the bytes of picture files: ordinary files of a sensible size, and members of tar files."""
 
-import hashlib
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
@@ -37,7 +34,7 @@ def read_file(path: str, offset: int = 0, size: int | None = None, tries: int = 
 
 
 def read_entry(root: str | Path, entry: Entry) -> bytes:
-    """Read a picture of a manifest, with the bytes that it had when the manifest was written.
+    """Read a picture of a manifest, of the size that it had when the manifest was written.
 
     Raises UnreadablePicture where it is missing or changed; OSError for transient errors, and UserError where `root` is
     away: a row lost to a busy file server would stay lost, so the run stops instead.
@@ -54,18 +51,9 @@ def read_entry(root: str | Path, entry: Entry) -> bytes:
             sentence = f"the folder {str(root)!r} is not there now: run the same command again when it is"
             raise UserError(sentence) from error
         raise UnreadablePicture(f"it cannot be opened ({os.strerror(error.errno or 0)})") from error
-    if len(content) != entry.size or (entry.sha256 and hashlib.sha256(content).hexdigest() != entry.sha256):
+    if len(content) != entry.size:
         raise UnreadablePicture("it changed after the manifest was written")
     return content
-
-
-def hashed(root: str | Path, entries: Iterable[Entry]) -> Iterator[Entry]:
-    """Yield the same entries with the sha256 of each picture's bytes; those that cannot be read stay without."""
-    for entry in entries:
-        with suppress(UnreadablePicture, OSError):
-            content = read_entry(root, entry._replace(sha256=""))
-            entry = entry._replace(sha256=hashlib.sha256(content).hexdigest())
-        yield entry
 
 
 def _without_waiting(path: str, flags: int) -> int:

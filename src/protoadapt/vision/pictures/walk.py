@@ -30,7 +30,6 @@ class Entry(NamedTuple):
     size: int  # bytes of the picture; -1: listed but missing
     member: str = ""  # its name inside the tar file
     offset: int = 0  # where it begins inside the tar file
-    sha256: str = ""  # of its bytes, where known
 
     @property
     def name(self) -> str:

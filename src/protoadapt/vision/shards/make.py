@@ -80,8 +80,6 @@ class Job:
         features, errors = rows_of(embedded, len(entries))
         good = [row for row in range(len(entries)) if row not in errors]
         lists: dict[str, list[Any]] = {"names": [entries[row].name for row in good], "numbers": good}
-        if any(entry.sha256 for entry in entries):
-            lists["contents"] = [entries[row].sha256 for row in good]
         broken = [{"row": row, "name": entries[row].name, "reason": why} for row, why in sorted(errors.items())]
         record = {"of": self.manifest.shards[number].sha256, **self.made_so, "broken": broken}
         write_part(self.out, number, features[good], lists, record)
