@@ -67,7 +67,8 @@ def readable() -> tuple[str, ...]:
 def open_image(content: bytes) -> Image.Image:
     """Open the bytes of a picture file without decoding it, so that its size can be checked first.
 
-    Raises UnreadablePicture where it is empty, too large, not a picture, needs a plugin that is not installed, or has 32 bits per colour.
+    Raises UnreadablePicture where it is empty, too large, not a picture, needs a plugin that is not installed, or has
+    32 bits per value.
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
