@@ -55,11 +55,6 @@ def test_planted_faults_are_reported(protoadapt, folder, labelled):
     seen = Parsed(page)
     assert "Picture blue/red-3.png" in [a["alt"] for a, _ in seen.all("img")]
     assert "more likely red" in page.replace("<bdi>", "")
-    protoadapt("label", "--support", "support", "--images", "images", "--out", "named", "--method", "protonet")
-    protoadapt("report", "checked/check.json", "named/labels.json", "--out", "both.html")
-    both = Parsed((folder / "both.html").read_text())
-    assert {"suspects", "duplicates", "counts", "provenance"} <= {a.get("id") for a, _ in both.all("section")}
-    assert "Picture blue/red-3.png" in [a["alt"] for a, _ in both.all("img")]
 
 
 def test_confused_classes_are_shown_with_pictures(protoadapt, folder, paint, labelled):

@@ -75,7 +75,7 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
         assert all(f"{float(row['accuracy']):.2f}" in shown for row in table.values())
         assert f"{float(table['cipa']['difference']):+.2f}" in shown
     (tmp_path / "copy.safetensors").write_bytes(files[0].read_bytes())
-    assert "the same features" in refused("compare", files[0], tmp_path / "copy.safetensors", *words)
+    assert "one result per seed and feature file" in refused("compare", files[0], tmp_path / "copy.safetensors", *words)
 
 
 @pytest.mark.parametrize(

@@ -282,7 +282,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
         ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([write(tmp_path / "other.json", compared | {"schema": []})], "not a result, run or labels file"),
-        ([mine, write(tmp_path / "r.json", compared)], "leave out"),
+        ([mine, write(tmp_path / "r.json", compared)], "labels.json: it has a report of its own"),
         (
             [write(tmp_path / "bad.json", {"schema": RESULT, "results": [{}]})],
             "bad.json: a result is damaged",

@@ -59,14 +59,13 @@ class Health(BaseModel):
     model: str
     classes: list[str]
     calibrated: bool
-    answered: int = Field(description="pictures answered since the start")
 
 
 class Predictor:
     """A network with a classifier, which one worker thread asks for all requests."""
 
     def __init__(self, network: nn.Module, metadata: Mapping[str, Any], classifier: Classifier):
-        self.network, self.metadata, self.classifier, self.answered = network, metadata, classifier, 0
+        self.network, self.metadata, self.classifier = network, metadata, classifier
         self._waiting: queue.Queue[tuple[np.ndarray, Future[np.ndarray]]] = queue.Queue(WAITING)
         threading.Thread(target=self._work, daemon=True).start()
 
@@ -118,7 +117,6 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
             raise HTTPException(503, busy, {"Retry-After": "1"}) from None
         rows = await asyncio.gather(*map(asyncio.wrap_future, asked))
         answers = await run_in_threadpool(classifier.answer, np.stack(rows))
-        predictor.answered += len(rows)
         names = [upload.name for upload, one in found if one.pixels is not None]
         records = picture_records(names, answers, np.full(len(rows), UNLABELED), classifier.classes)
         pictures = [Prediction(name=record["file"], **record) for record in records]
@@ -127,8 +125,8 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     @routes.get("/health")
     def health() -> Health:
         """Answers as soon as pictures are answered."""
-        known: dict[str, Any] = {"classes": classifier.classes, "answered": predictor.answered}
-        return Health(status="ok", model=str(predictor.metadata["model"]), calibrated=calibrated, **known)
+        model = str(predictor.metadata["model"])
+        return Health(status="ok", model=model, classes=classifier.classes, calibrated=calibrated)
 
     return routes
 

@@ -95,8 +95,6 @@ def page_app(service: Service, classifier: Classifier | None = None) -> FastAPI:
         exception_handlers=ERRORS,
     )
     if classifier:  # first: its addresses are no boards
-        if classifier.model["weights"] != service.metadata["weights"]:
-            raise UserError("the classifier was made with another network: give that one with --model")
         predictor = Predictor(service.network, service.metadata, classifier)
         app.include_router(predict_routes(predictor, service.limits))
     app.include_router(board_routes(service))

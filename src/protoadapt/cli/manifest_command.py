@@ -1,19 +1,15 @@
 """`protoadapt manifest`."""
 
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import bars, say
 from protoadapt.core.errors import count
 from protoadapt.core.files import check_output
 from protoadapt.vision.shards import SHARD_SIZE
-
-if TYPE_CHECKING:
-    from protoadapt.vision.pictures.walk import Entry
 
 
 def manifest_command(
@@ -31,18 +27,8 @@ def manifest_command(
     check_output(out, *sources, kind=MANIFEST)
     others: Counter[str] = Counter()
     root, listed = find(sources, others)
-    absent = 0
-
-    def entries() -> Iterator["Entry"]:
-        nonlocal absent
-        for entry in listed:
-            absent += entry.size < 0
-            yield entry
-
     with bars(lines=True) as report:
-        made = write_manifest(out, root, entries(), shard_size, partial(report, "pictures"))
-    if absent:
-        say(f"{absent:,} of {count(made.pictures, 'picture')} do not exist; relative paths start at {str(root)!r}")
+        made = write_manifest(out, root, listed, shard_size, partial(report, "pictures"))
     if others:
         say(f"left out: {no_pictures(others)}")
     print(f"{count(made.pictures, 'picture')} in {count(len(made.shards), 'shard')}: {out}")

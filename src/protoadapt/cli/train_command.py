@@ -4,15 +4,12 @@ import re
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, argument, option
 from protoadapt.cli.progress import bars, say_unread, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
-
-if TYPE_CHECKING:
-    from protoadapt.training import TrainConfig
 
 STOPPED = 143
 """Exit code after SIGTERM, as shells report it: a checkpoint is saved, and the run can be resumed."""
@@ -26,7 +23,6 @@ def train_command(
     dataset: Annotated[str, option("train on this dataset, with its default settings", "NAME")] = "",
     data_dir: DataDir = None,
     settings: Annotated[list[str] | None, option(CONFIG_HELP, "NAME=VALUE", flag="--set")] = None,
-    seed: Annotated[int | None, option("random seed of the run (default: the recipe's)")] = None,
     cache: Cache = None,
     skip_corrupt: SkipCorrupt = False,
     resume: Annotated[bool, option("continue from the last checkpoint in --out", flag="--resume")] = False,
@@ -39,15 +35,17 @@ def train_command(
     Keeps the epoch with the best accuracy on the validation classes; the novel classes are never read. Ctrl-C or
     SIGTERM saves a checkpoint first (exit codes 130 and 143); --resume continues from it.
     """
-    from protoadapt.training import load_splits, train
+    from protoadapt.training import load_splits, stored_config, train
+    from protoadapt.training.recipes import recipe
 
     check_output_folder(out)  # before pictures are decoded
-    options = {"dataset": dataset or None, "seed": seed}
-    given = [f"{name}={value}" for name, value in options.items() if value is not None] + (settings or [])
-    names = [text.partition("=")[0].strip() for text in given]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"the setting {twice[0]!r} is given twice: keep one")
-    config = _config(recipe_name, given, out if resume else None)
+    given = [*([f"dataset={dataset}"] if dataset else []), *(settings or [])]
+    if recipe_name:
+        config = recipe(recipe_name, given)
+    elif resume and not given:
+        config = stored_config(out)
+    else:
+        raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
     kind, places = _devices(device, devices)
     reading: dict[str, Any] = {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     with bars() as report:
@@ -62,24 +60,6 @@ def train_command(
         sys.exit(STOPPED)
     if result["best"]:
         print(f"best: epoch {result['best']['epoch']}, validation score {result['best']['score']:.2f} ({out})")
-
-
-def _config(recipe_name: str, settings: list[str], resumed: Path | None) -> "TrainConfig":
-    """A recipe with its settings; a run that is resumed without settings keeps its own."""
-    from protoadapt.training import stored_config
-    from protoadapt.training.recipes import recipe, trains_same
-
-    if resumed is None or settings:
-        if not recipe_name:
-            raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
-        return recipe(recipe_name, settings)
-    stored = stored_config(resumed)
-    if recipe_name and not trains_same(recipe_name, stored):
-        raise UserError(
-            f"the run in {str(resumed)!r} trains {', '.join(sorted(stored.objectives))}, which is not {recipe_name}: "
-            f"leave the recipe out to continue it, or start a new run in another directory"
-        )
-    return stored
 
 
 def _devices(device: str, number: str) -> tuple[str, str | int]:

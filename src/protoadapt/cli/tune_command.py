@@ -49,8 +49,7 @@ def tune_command(
             device=device,
             on_progress=lambda share: report(f"% of tuning {method_name}", round(100 * share), 100),
         )
-    about = {key: table.about.get(key) for key in ("dataset", "split", "weights", "hash")}
-    write_json(out, {"method": method_name, "arguments": found, "learned_on": about | vars(protocol)})
+    write_json(out, {"method": method_name, "arguments": found})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")
     if ":" in method_name:  # a file of settings names no code
         print(f"use them as --method '{method(method_name, **found).label}'")

@@ -134,18 +134,11 @@ def lines(series: Sequence[Series], low: float, high: float, label: str) -> Html
     sheet = tag("svg", [*map(curve, series)], **stretched)
     whole = [t for t in ticks(first, last) if t == int(t)]
     keys = [(sign(tag("line", x2="100%", y1=5, y2=5, class_=one.style), "key"), one.name) for one in series]
-    return _figure(sheet, low, high, label, axis(first, last, whole, "epoch"), keys, "chart")
-
-
-def _figure(
-    content: Html, low: float, high: float, label: str, under: Html, keys: Sequence[tuple[Html, object]], style: str
-) -> Html:
-    """A chart over grid lines with their numbers, what stands under it, and its legend; `label` is read aloud."""
     where = [(t, percent(1 - (t - low) / (high - low or 1))) for t in ticks(low, high)]
     grid = [tag("line", x2="100%", y1=y, y2=y, class_="grid") for _, y in where]
     numbers = [tag("text", f"{t:g}", y=y, dy=-3, class_="number") for t, y in where]
-    plot = tag("svg", grid, content, numbers, class_="plot", role="img", aria_label=label)
-    return tag("figure", plot, under, legend(keys), class_=style)
+    plot = tag("svg", grid, sheet, numbers, class_="plot", role="img", aria_label=label)
+    return tag("figure", plot, axis(first, last, whole, "epoch"), legend(keys), class_="chart")
 
 
 def legend(keys: Sequence[tuple[Html, object]]) -> Html:

@@ -13,8 +13,8 @@ from protoadapt.report.result_page import evaluation_page
 from protoadapt.report.tables import check_format, render
 from protoadapt.report.training_curves import RUN
 
-OF_PICTURES = (LABELS, CHECK)
-"""Documents that have a page of their own."""
+OF_PICTURES = {LABELS: labels_page, CHECK: check_page}
+"""The page of documents that have one of their own."""
 
 
 def is_readable(document: Any) -> bool:
@@ -23,20 +23,17 @@ def is_readable(document: Any) -> bool:
 
 
 def report_page(documents: Mapping[str, Any]) -> str:
-    """The HTML page on parsed JSON files by name: one labels document, one check, both, or any number of the others.
+    """The HTML page on parsed JSON files by name: one labels document, one check, or any number of the others.
 
     This is the one door for files: what is not as it was written is one sentence, whatever part of a page finds it.
     """
-    alone = {document["schema"]: document for document in documents.values() if document["schema"] in OF_PICTURES}
-    if alone and len(documents) > len(alone):
-        raise UserError(f"labels need a report of their own: leave out all but one of {', '.join(documents)}")
-    if LABELS in alone:
-        with _named(" with ".join(documents)):
-            return labels_page(*(alone[schema] for schema in OF_PICTURES if schema in alone))
     for name, document in documents.items():
         with _named(name):
-            if document["schema"] == CHECK:
-                return check_page(document)
+            page = OF_PICTURES.get(document["schema"])
+            if page and len(documents) > 1:
+                raise UserError("it has a report of its own, leave it or the others out")
+            if page:
+                return page(document)
             if not read_results(document):
                 evaluation_page([document])  # by itself, so that the file is named
     return evaluation_page(list(documents.values()))

@@ -13,7 +13,6 @@ from protoadapt.report import markup
 from protoadapt.report.charts import bar, color, mark
 from protoadapt.report.markup import Html, Section, facts, inner, name_of, pairs, section, table, tag
 from protoadapt.report.motion import motion, motion_section, paths_of
-from protoadapt.report.picture_pages import check_sections
 
 LABELS = "protoadapt-labels/1"
 NAMES = "dom label_csv marks operations store views grid classes inspector map dialogs keys board"
@@ -45,18 +44,14 @@ OFFLINE = tag(
 """What becomes of corrections made in the page."""
 
 
-def labels_page(document: dict[str, Any], check: dict[str, Any] | None = None) -> str:
-    """The HTML page of a parsed labels.json: the board, and under Details counts, prototypes, skipped, provenance.
-
-    check: a parsed check.json, whose faults are sections of the details then.
-    """
+def labels_page(document: dict[str, Any]) -> str:
+    """The HTML page of a parsed labels.json: the board, and under Details counts, prototypes, skipped, provenance."""
     names = [one["name"] for one in document["classes"]]
     codes = {name: code for code, name in enumerate(names)}
     records = [_record(one, codes, document.get("folder")) for one in document["pictures"]]
     sections = [
         _counts(document["classes"]),
         motion_section([motion(paths_of(paths), names)] if (paths := document.get("paths")) else []),
-        *(check_sections(check) if check else ()),
         _skipped(document["skipped"]),
         _provenance(document),
     ]

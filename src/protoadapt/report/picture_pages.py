@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from protoadapt.core.errors import count
-from protoadapt.report.markup import Html, Section, facts, inner, name_of, page, pairs, picture, section, tag
+from protoadapt.report.markup import Html, facts, inner, name_of, page, pairs, picture, section, tag
 
 CHECK = "protoadapt-check/1"
 MANY = 200  # pictures or groups of a kind that are shown
@@ -26,17 +26,6 @@ _KINDS = {"identical": ", identical files", "contradicts": ", different labels"}
 
 def check_page(document: dict[str, Any]) -> str:
     """The HTML page of a parsed check.json: suspect labels, near-duplicates, outliers, confused classes."""
-    sections = check_sections(document)
-    title = f"Check of {document.get('title') or 'pictures'}"
-    total, classes = count(document["checked"], "labelled picture"), count(len(document["classes"]), "class", "classes")
-    lead = tag("p", f"{total} of {classes}.", class_="lead")
-    known = [("model", document["model"]["model"]), ("versions", pairs(document["versions"]))]
-    sections.append(section("Provenance", facts(known), id_="provenance"))
-    return page(title, lead, sections=sections, of="check")
-
-
-def check_sections(document: Mapping[str, Any]) -> list[Section | None]:
-    """The section of each kind of fault, None where there is none; for other pages, too."""
     small = {one["file"]: picture(one.get("thumb")) for one in document["pictures"]}
     sections = []
     for kind, (title, note) in FAULTS.items():
@@ -50,7 +39,12 @@ def check_sections(document: Mapping[str, Any]) -> list[Section | None]:
         sections.append(section(title, content, id_=kind, note=note))
     if not document["suspects"]:
         sections[0] = section("No suspect label", (), id_="suspects", words="Suspect labels")
-    return sections
+    title = f"Check of {document.get('title') or 'pictures'}"
+    total, classes = count(document["checked"], "labelled picture"), count(len(document["classes"]), "class", "classes")
+    lead = tag("p", f"{total} of {classes}.", class_="lead")
+    known = [("model", document["model"]["model"]), ("versions", pairs(document["versions"]))]
+    sections.append(section("Provenance", facts(known), id_="provenance"))
+    return page(title, lead, sections=sections, of="check")
 
 
 def _group(one: Mapping[str, Any], small: Mapping[str, str | None]) -> Html:

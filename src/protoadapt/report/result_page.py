@@ -92,10 +92,7 @@ def _table(group: Sequence[Record]) -> Html:
 
 
 def _motion(document: dict[str, Any]) -> Html:
-    paths = paths_of(document)
-    names = document.get("class_names")
-    names = names if isinstance(names, list) and names else [f"class {c}" for c in range(len(paths.steps))]
-    return inner(tag("p", document.get("protocol"), class_="note"), motion(paths, [str(name) for name in names]))
+    return inner(tag("p", document["protocol"], class_="note"), motion(paths_of(document), document["class_names"]))
 
 
 def _provenance(documents: Sequence[dict[str, Any]]) -> list[Html]:

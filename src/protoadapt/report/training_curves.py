@@ -44,14 +44,12 @@ def _chart(
     title: str, history: Sequence[dict[str, Any]], styles: dict[str, tuple[str, str]], high: float | None = None
 ) -> Html | None:
     """A curve for each key of `styles` that was measured."""
-    points = {key: [(row["epoch"], row[key]) for row in history if _shown(row.get(key))] for key in styles}
-    series = [Series(*styles[key], curve) for key, curve in points.items() if curve]
+    series = []
+    for key, style in styles.items():
+        points = [(row["epoch"], row[key]) for row in history if finite(row.get(key), -CHART_LIMIT, CHART_LIMIT)]
+        if points:
+            series.append(Series(*style, points))
     if not series:
         return None
     high = high or ticks(0, 1.15 * max(0.0, *(y for one in series for _, y in one.points)))[-1]
     return tag("div", tag("h4", title), lines(series, 0.0, high, f"{title} by epoch."))
-
-
-def _shown(value: object) -> bool:
-    """Whether a value is a number that an axis can show."""
-    return finite(value, -CHART_LIMIT, CHART_LIMIT)

@@ -363,8 +363,8 @@ class Run:
         words = [f"{name}={earlier.get(name)!r:.80} (now {now[name]!r:.80})" for name in changed]
         if changed:
             raise UserError(
-                f"the run in {str(self.out)!r} was started with {'; '.join(words)}: resume with the same settings, "
-                f"or start a new run in another folder"
+                f"the run in {str(self.out)!r} was started with {'; '.join(words)}: resume with the same settings "
+                f"or with neither recipe nor settings, or start a new run in another folder"
             )
         own = {k.removeprefix("learner."): t for k, t in saved.tensors.items() if k.startswith("learner.")}
         model_files.load_into(self.learner, own, saved.folder)

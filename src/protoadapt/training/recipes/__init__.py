@@ -50,9 +50,3 @@ def earlier_run(name: str) -> str:
     if name not in RECIPES:
         raise no_such("recipe", name, RECIPES)
     return next((key for key in ("teacher", "init_from") if key in inspect.signature(RECIPES[name]).parameters), "")
-
-
-def trains_same(name: str, config: TrainConfig) -> bool:
-    """Whether a recipe trains the objectives of a config, such as that of a run to be resumed."""
-    earlier = earlier_run(name)
-    return recipe(name, [f"{earlier}=any"] if earlier else []).objectives == config.objectives
