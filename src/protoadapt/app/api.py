@@ -11,12 +11,12 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app.board import LONGEST, Board
+from protoadapt.app.board import LONGEST, Board, first_pictures
 from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import map_points
-from protoadapt.app.session import Boards, Session
+from protoadapt.app.session import Boards, Session, computed
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
 from protoadapt.report.label_page import BOARD_FILES
@@ -199,7 +199,7 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:
             return known
-        reasons = session.first() if named is None else {}
+        reasons = computed(first_pictures, board) if named is None else {}
     record_of = dict(zip(board.present, named.result["pictures"])) if named else {}
     if named:
         place_of = {record["file"]: place for place, record in record_of.items()}

@@ -52,15 +52,6 @@ class Predictions(BaseModel):
     calibrated: bool
 
 
-class Health(BaseModel):
-    """Whether the server is ready, and what it answers."""
-
-    status: str
-    model: str
-    classes: list[str]
-    calibrated: bool
-
-
 class Predictor:
     """A network with a classifier, which one worker thread asks for all requests."""
 
@@ -123,10 +114,10 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
         return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)
 
     @routes.get("/health")
-    def health() -> Health:
+    def health() -> dict[str, Any]:
         """Answers as soon as pictures are answered."""
         model = str(predictor.metadata["model"])
-        return Health(status="ok", model=model, classes=classifier.classes, calibrated=calibrated)
+        return {"status": "ok", "model": model, "classes": classifier.classes, "calibrated": calibrated}
 
     return routes
 

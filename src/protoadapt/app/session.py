@@ -37,7 +37,6 @@ from protoadapt.app.board import (
     Patch,
     change,
     difference,
-    first_pictures,
     labelling,
     name_board,
     with_pictures,
@@ -100,7 +99,8 @@ class Session:
     seen: float = field(default_factory=time.monotonic)
     lock: threading.RLock = field(default_factory=threading.RLock)
     tsne: tuple[list[int], Future[dict[str, Any]]] | None = None  # the places and points of its newest map
-    _followed: dict[Callable[..., Any], tuple[int, Any]] = field(default_factory=dict)
+    _named: Named | None = None
+    _named_at: int = -1  # revision
     _replaying: bool = False
 
     @property
@@ -183,17 +183,11 @@ class Session:
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""
-        return self._once(name_board, metadata)
-
-    def first(self) -> dict[int, str]:
-        """`first_pictures` of the present board, computed once per change."""
-        return self._once(first_pictures)
-
-    def _once(self, function: Callable[..., Any], *arguments: Any) -> Any:
         with self.lock:
-            if self._followed.get(function, (-1, None))[0] != self.revision:
-                self._followed[function] = self.revision, computed(function, self.board, *arguments)
-            return self._followed[function][1]
+            if self._named_at != self.revision:
+                self._named = computed(name_board, self.board, metadata)
+                self._named_at = self.revision
+            return self._named
 
     def _take(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> None:
         """The step of a line: new pictures, and a patch. Those of one drop are one step; files left out are none."""

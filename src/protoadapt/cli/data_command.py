@@ -10,7 +10,7 @@ from protoadapt.core.errors import UserError
 
 
 def data_command(
-    dataset: DatasetName = "",
+    dataset: DatasetName,
     data_dir: DataDir = None,
     download: Annotated[bool, option("download it from its official address first", flag="--download")] = False,
 ) -> None:
@@ -20,8 +20,6 @@ def data_command(
     """
     from protoadapt.training import datasets
 
-    if not dataset:
-        raise UserError("no dataset is named: give --dataset NAME with --data DIR, such as --dataset cub --data data")
     if download:
         if data_dir is None:
             raise UserError("--download needs a directory to write to: give --data DIR")

@@ -5,8 +5,7 @@ from typing import Annotated
 
 from protoadapt.cli.options import MODEL_HELP, argument, option, refuse_unused
 from protoadapt.cli.progress import say_skipped
-from protoadapt.core.errors import UserError, count
-from protoadapt.core.files import check_output
+from protoadapt.core.errors import count
 
 FORMAT_HELP = (
     "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio "
@@ -43,15 +42,9 @@ def export_command(
         say_skipped(done["skipped"])
         corrected = f", {count(done['corrected'], 'label')} corrected in labels.csv" if done["corrected"] else ""
         return print(f"{count(done['pictures'], 'picture')}{corrected} → {out}")
-    if labels:
-        raise UserError(f"{source!r} holds labels: choose --format imagefolder, fiftyone or label-studio")
     from protoadapt.labeling import onnx_export
     from protoadapt.labeling.classifier import load_classifier
 
-    fitted = None
-    if classifier is not None:
-        check_output(out, classifier)
-        fitted = load_classifier(classifier)
-    made = onnx_export.export(source, out, fitted)
+    made = onnx_export.export(source, out, load_classifier(classifier) if classifier else None)
     shapes = " → ".join(f"{kind} ({', '.join(map(str, made[kind]))})" for kind in ("input", "output"))
     print(f"{shapes}, {made['bytes'] / 1e6:.1f} MB, largest difference to torch {made['difference']:.1g}: {out}")

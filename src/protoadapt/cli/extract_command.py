@@ -10,7 +10,6 @@ from protoadapt.cli.options import option
 from protoadapt.cli.progress import bars, say, say_unread
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.files import check_output, check_output_folder
-from protoadapt.core.protocol import NEED_BASE_MEAN
 
 if TYPE_CHECKING:
     from protoadapt.vision.pictures.split import Images
@@ -87,12 +86,8 @@ def extract_command(
 
         chosen = load(split or "novel")
         base = None
-        if not no_base_mean:
-            if data_dir is None or search(chosen.name, "base", data_dir, crop) is not None:
-                base = load("base")
-            else:
-                needed = " and ".join(sorted(NEED_BASE_MEAN))
-                say(f"note: no base classes here, so no base mean and covariance, which {needed} need")
+        if not no_base_mean and (data_dir is None or search(chosen.name, "base", data_dir, crop) is not None):
+            base = load("base")
         on_progress = partial(report, "views embedded", total=(len(chosen) + len(base or ())) * views)
         settings: dict[str, Any] = {"views": views, "pooling": pooling, "maps": maps, "on_progress": on_progress}
         table = extraction.extract_features(network, metadata, chosen, base, **settings)

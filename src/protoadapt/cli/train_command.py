@@ -1,12 +1,11 @@
 """`protoadapt train`."""
 
-import re
 import sys
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
-from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, argument, option
+from protoadapt.cli.options import Cache, DataDir, Device, SkipCorrupt, argument, option, refuse_unused
 from protoadapt.cli.progress import bars, say_unread, training_progress
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output_folder
@@ -27,7 +26,7 @@ def train_command(
     skip_corrupt: SkipCorrupt = False,
     resume: Annotated[bool, option("continue from the last checkpoint in --out", flag="--resume")] = False,
     device: Device = "auto",
-    devices: Annotated[str, option("number of GPUs or CPU processes on this machine, or auto")] = "1",
+    devices: Annotated[str | None, option("number of GPUs or CPU processes here, or auto (default: 1)")] = None,
     nodes: Annotated[int, option("number of machines")] = 1,
 ) -> None:
     """Train a network on the base classes of a dataset.
@@ -46,31 +45,26 @@ def train_command(
         config = stored_config(out)
     else:
         raise UserError("no recipe is named: give one that `protoadapt recipes` lists, such as hct_r")
-    kind, places = _devices(device, devices)
+    kind, _, number = device.partition(":")
+    if kind not in ("auto", "cpu", "cuda", "mps"):
+        raise UserError(f"there is no device {device!r}: give cpu, cuda, cuda:N or auto")
+    if number:
+        refuse_unused({"--devices": devices}, f"with --device {device}")
+        devices = f"{number},"  # a list of one
     reading: dict[str, Any] = {"cache_dir": cache, "on_corrupt": "skip" if skip_corrupt else "fatal"}
     with bars() as report:
         splits = load_splits(config, data_dir, **reading, on_progress=partial(report, "pictures decoded"))
     for images in splits:
         say_unread(images)
     with training_progress() as show:
-        place: dict[str, Any] = {"accelerator": kind, "devices": places, "num_nodes": nodes}
+        place: dict[str, Any] = {
+            "accelerator": kind,
+            "devices": devices or "1",
+            "num_nodes": nodes,
+        }
         result = train(config, *splits, out, resume=resume, on_event=show, **place)
     if not result["finished"]:
         print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")
         sys.exit(STOPPED)
     if result["best"]:
         print(f"best: epoch {result['best']['epoch']}, validation score {result['best']['score']:.2f} ({out})")
-
-
-def _devices(device: str, number: str) -> tuple[str, str | int]:
-    """lightning-fabric's accelerator and devices: ("cuda:1", "1") → ("cuda", "1,"), a list of one."""
-    found = re.fullmatch(r"auto|cpu|mps|cuda(?::([0-9]+))?", device)
-    if not found:
-        raise UserError(f"there is no device {device!r}: give cpu, cuda, cuda:N or auto")
-    if not re.fullmatch(r"auto|[1-9][0-9]{0,3}", number):
-        raise UserError(f"--devices is {number!r}: give a number from 1, or auto")
-    if found[1] is None:
-        return device, number if number == "auto" else int(number)
-    if number != "1":
-        raise UserError(f"--device {device} is one device: leave out --devices, or give --device cuda")
-    return "cuda", f"{found[1]},"
