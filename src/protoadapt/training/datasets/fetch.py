@@ -1,8 +1,7 @@
-"""Official downloads: resumed after a break, checked by checksum, and unpacked without trust in their names."""
+"""Official downloads: checked by checksum, and unpacked without trust in their names."""
 
 import hashlib
 import http.client
-import os
 import shutil
 import tarfile
 import urllib.request
@@ -11,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import scratch_folder
+from protoadapt.core.files import scratch_folder, written_whole
 from protoadapt.training.datasets.audit import Report, check_dataset
 from protoadapt.training.datasets.registry import find_dataset
 
@@ -23,7 +22,7 @@ OnBytes = Callable[[int, int | None], None]
 
 
 def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done, total: None) -> Report:
-    """Download a dataset from its official address into a folder, unless it is complete; a second call continues.
+    """Download a dataset from its official address into a folder, unless it is there and complete.
 
     Returns the report of `check`. Example: `print(download("cifar-fs", "data"))`.
     """
@@ -48,45 +47,25 @@ def download(name: str, data_dir: str | Path, on_progress: OnBytes = lambda done
 
 
 def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, total: None) -> None:
-    """Download a URL to a file. Until it is complete and its md5 is right, the file has the suffix .part."""
-    part = target.with_name(f"{target.name}.part")
-    reason = "the connection was closed"
-    try:
-        complete = _transfer(url, part, on_progress)
-    except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
-        complete = getattr(error, "code", 0) == 416  # nothing after what we have: the md5 decides
-        reason = str(error)
-    if not complete:
-        raise UserError(
-            f"{url} cannot be downloaded ({reason}): run this again, it continues at {_size(part):,} bytes, or "
-            f"download the file by hand"
-        )
-    with part.open("rb") as file:
-        digest = hashlib.file_digest(file, "md5").hexdigest()
-    if digest != md5:
-        part.unlink()
-        raise UserError(f"{url} has md5 {digest} instead of {md5}: the file was removed, run this again")
-    os.replace(part, target)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _transfer(url: str, part: Path, on_progress: OnBytes) -> bool:
-    """One request for what comes after the end of `part`. True when the file is complete."""
-    start = _size(part)
-    request = urllib.request.Request(url, headers={"Range": f"bytes={start}-"} if start else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
-        if response.status != 206 or not response.headers.get("Content-Range", "").startswith(f"bytes {start}-"):
-            start = 0  # the server has no ranges and sends everything again
-        length = response.headers.get("Content-Length")
-        total = start + int(length) if length else None
-        with part.open("ab" if start else "wb") as file:
-            while block := response.read(_BLOCK):
-                file.write(block)
-                on_progress(file.tell(), total)
-    return total is None or _size(part) == total
+    """Download a URL to a file, which is there once it is complete and its md5 is right."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with written_whole(target) as partial:
+        try:
+            with urllib.request.urlopen(url, timeout=TIMEOUT) as response, partial.open("wb") as file:
+                length = response.headers.get("Content-Length")
+                while block := response.read(_BLOCK):
+                    file.write(block)
+                    digest.update(block)
+                    on_progress(file.tell(), int(length) if length else None)
+        except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
+            raise UserError(
+                f"{url} cannot be downloaded ({error}): run this again, or download the file by hand"
+            ) from error
+        if digest.hexdigest() != md5:
+            raise UserError(
+                f"{url} came with md5 {digest.hexdigest()} instead of {md5}: run this again, or download the file by "
+                f"hand"
+            )
 
 
 def unpack(archive: Path, folder: Path) -> None:
