@@ -280,10 +280,6 @@ def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> No
             "this network pools its features itself: leave pooling at 1 and leave out --maps, or use one of "
             "protoadapt's own"
         )
-    if maps and exponent != 1:
-        raise UserError(
-            f"maps belong to features that are their plain mean, and pooling is {exponent:g}: leave one out"
-        )
 
 
 def to_half(rows: Tensor) -> Tensor:

@@ -263,7 +263,7 @@ def test_own_split_folders(tmp_path: Path) -> None:
     assert loaded("folder", "base", tmp_path).class_names == ["a", "b"]
     assert loaded("folder", "novel", tmp_path).class_names == ["c"]
     assert loaded("folder", "all", tmp_path).class_names == ["a", "b", "c"]
-    with pytest.raises(UserError, match="val classes"):
+    with pytest.raises(UserError, match="the split val"):
         loaded("folder", "val", tmp_path)
     class_folders(tmp_path / "test", ["b"])
     with pytest.raises(UserError, match="'b' is in two split folders"):
@@ -273,8 +273,12 @@ def test_own_split_folders(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "split", "said"),
     [
-        ("photos", "all", "no class folders in .*photos': put the pictures of each class .*`extract --manifest`$"),
-        ("two", "novel", r"two' has no novel classes: put class folders into base/, val/ and novel/ .*eight"),
+        (
+            "photos",
+            "all",
+            "photos' has no class folders for the split all: put the pictures of each class .*`extract --manifest`$",
+        ),
+        ("two", "novel", r"two' has no class folders for the split novel: .*at least eight"),
         ("none", "all", "no folder .*none': give one that holds one folder of pictures per class$"),
     ],
 )

@@ -40,12 +40,6 @@ def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
     else:
         for split, (summary, faults) in splits.items():
             lines += [f"{split}: {summary}", *(f"  {fault}" for fault in faults)]
-        if "box" in dataset.crops:
-            try:
-                registry.search(name, "base", folder, "box")
-                lines.append("boxes: found")
-            except UserError as error:
-                lines.append(f"boxes: {error}")
     if faulty and name != "folder":
         hint = registry.download_hint(name, folder)
         lines.append(f"{hint[0].upper()}{hint[1:]}.")

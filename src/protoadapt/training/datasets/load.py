@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import SPLITS, class_list, download_hint, find_dataset, search
 from protoadapt.vision.pictures.decode import Resize
@@ -79,8 +79,7 @@ def load_images(
     size = dataset.size if size is None else size
     if crop not in dataset.crops:
         raise UserError(f"{dataset.title} has no crop {crop!r}: choose {' or '.join(map(repr, dataset.crops))}")
-    if not 8 <= size <= 1024:
-        raise UserError(f"size is {size}: choose a side of 8 to 1024 pixels")
+    whole_number("size", size, 8, 1024)
     source, home = _source(name, split, data_dir, crop, per_class)
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.
@@ -119,12 +118,8 @@ def _source(
             f"the {split} classes of {dataset.title} are not in {data_dir}: expected layout: {dataset.looks_like}; "
             f"{download_hint(name, str(data_dir))}"
         )
-    if search(name, "all", data_dir, "none") is not None:
-        raise UserError(
-            f"{str(data_dir)!r} has no {split} classes: put class folders into base/, val/ and novel/ inside it, "
-            f"or at least eight of them into it"
-        )
     raise UserError(
-        f"no class folders in {str(data_dir)!r}: put the pictures of each class into a folder with its name; for "
-        f"pictures without names use `protoadapt manifest` and `extract --manifest`"
+        f"{str(data_dir)!r} has no class folders for the split {split}: put the pictures of each class into a folder "
+        f"with its name, at least eight for training; for pictures without names use `protoadapt manifest` and "
+        f"`extract --manifest`"
     )

@@ -58,10 +58,9 @@ def find(sources: list[Path], others: Counter[str] | None = None) -> tuple[Path,
     paths are relative to, and an iterator over the pictures. `others` counts the suffixes of the folder's other files.
     """
     for source in sources:
-        if not source.exists():
-            raise UserError(f"there is no {str(source)!r}: give a folder, a list of files, or tar files")
         if not (source.is_dir() or source.is_file()):
-            raise UserError(f"{str(source)!r} is a pipe or a device: give a folder, a list of files, or tar files")
+            kind = "a pipe or a device" if source.exists() else "not there"
+            raise UserError(f"{str(source)!r} is {kind}: give a folder, a list of files, or tar files")
     tars = [source for source in sources if source.suffix == ".tar" and not source.is_dir()]
     if tars and len(tars) == len(sources):
         root = Path(os.path.commonpath([source.resolve().parent for source in sources]))
@@ -71,10 +70,10 @@ def find(sources: list[Path], others: Counter[str] | None = None) -> tuple[Path,
     source = sources[0].resolve()
     if source.is_dir():
         return source, walk_folder(source, others=others)
-    if COMPRESSED & set(source.suffixes):
-        raise UserError(f"{source.name!r} is compressed, so its pictures cannot be read one by one: unpack it first")
-    if is_picture(source.name):
-        raise UserError(f"{source.name!r} is a picture: give a folder of pictures, a list of files, or tar files")
+    if COMPRESSED & set(source.suffixes) or is_picture(source.name):
+        raise UserError(
+            f"{source.name!r} is no list of files: give a folder of pictures, and if this is compressed, unpack it first"
+        )
     return source.parent, listed_files(source)
 
 
@@ -192,8 +191,6 @@ def listed_files(file: Path) -> Iterator[Entry]:
         begin = opened.read(LONGEST_PATH)
         if begin.startswith((b"\xff\xfe", b"\xfe\xff")):
             raise UserError(f"{file.name!r} is written in UTF-16: save the list as UTF-8")
-        if begin.startswith(b'{"schema":"protoadapt'):
-            raise UserError(f"{file.name!r} is a manifest already: give it to extract --manifest")
         content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) if begin else b""
         end = b"\0" if b"\0" in begin else b"\n"
         for name in re.compile(b"[^" + end + b"]+").finditer(content, 3 * begin.startswith(b"\xef\xbb\xbf")):
