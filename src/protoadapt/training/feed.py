@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.threads import ahead
-from protoadapt.training.augment import apply_strong, apply_weak
+from protoadapt.training.augment.strong import apply_strong
+from protoadapt.training.augment.weak import apply_weak
 from protoadapt.training.plan import Plan
 
 RESIDENT_SHARE = 0.5  # of the device's free memory: pictures that take no more stay there

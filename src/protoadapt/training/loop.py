@@ -387,7 +387,6 @@ class Run:
             "seconds": state.seconds,
             "start_up_seconds": self.start_up,
             "images": state.images,
-            "wall_seconds": time.perf_counter() - self.created,
             "images_per_second": state.images / state.seconds if state.seconds else 0.0,
             "config": self.config.to_dict(),
             "history": state.history,

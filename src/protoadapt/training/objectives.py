@@ -96,11 +96,6 @@ class Outputs:
         """(R, C) class logits of the rows that are not mixed."""
         return self.all_logits[: len(self.labels)]
 
-    @property
-    def mixed_logits(self) -> Tensor:
-        """(B, C) class logits of the mixed rows."""
-        return self.all_logits[len(self.labels) :]
-
     @cached_property
     def accuracy(self) -> Tensor:
         """Share () of the weak views that the classifier puts into their own class."""
@@ -181,7 +176,8 @@ def mixed_cross_entropy(outputs: Outputs) -> Answer:
     Cross-entropy is linear in its target, so two plain ones weighted by λ are the soft-label one. The forward pass
     itself is in `Learner`, which shares it with the other objectives of the step.
     """
-    loss = partial(F.cross_entropy, outputs.mixed_logits, label_smoothing=outputs.config.label_smoothing)
+    mixed = outputs.all_logits[len(outputs.labels) :]
+    loss = partial(F.cross_entropy, mixed, label_smoothing=outputs.config.label_smoothing)
     one = loss(outputs.labels[: outputs.batch])
     two = loss(cast(Tensor, outputs.partner_labels))
     lam = cast(Tensor, outputs.lam)

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.errors import UserError
-from protoadapt.training.augment import draw_strong, draw_weak
+from protoadapt.training.augment.strong import draw_strong
+from protoadapt.training.augment.weak import draw_weak
 from protoadapt.training.config import Phase, TrainConfig
 
 

@@ -6,9 +6,9 @@ from helpers.twins import by_pillow, pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from protoadapt.training.augment import apply_strong, apply_weak, draw_strong
 from protoadapt.training.augment.ops import GRAY, OPS
-from protoadapt.training.augment.strong import CODES, RANGES, all_at_once, one_by_one
+from protoadapt.training.augment.strong import CODES, RANGES, all_at_once, apply_strong, draw_strong, one_by_one
+from protoadapt.training.augment.weak import apply_weak
 
 
 def generator(seed=0):

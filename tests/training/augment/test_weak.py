@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from protoadapt.training.augment import apply_weak, draw_weak
+from protoadapt.training.augment.weak import apply_weak, draw_weak
 
 
 def generator(seed=0):

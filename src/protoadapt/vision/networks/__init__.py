@@ -5,12 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import no_such
 from protoadapt.vision.networks.cards import LITE, SHIPPED, names, of_card, weights_file
-from protoadapt.vision.networks.onnx_engine import kept_network
+from protoadapt.vision.networks.onnx_engine import OnnxEngine, kept_network
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from protoadapt.vision.networks.onnx_engine import OnnxEngine
 
 __all__ = ["SHIPPED", "load", "load_for_files", "names"]
 

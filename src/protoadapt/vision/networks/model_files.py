@@ -48,10 +48,9 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
     try:
-        if file.suffix != ".npz":
-            with safe_open(file, framework="numpy") as opened:
-                metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
-                weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
+        with safe_open(file, framework="numpy") as opened:
+            metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
+            weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     except (*BROKEN, SafetensorError) as error:
         raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
     if {"features", "labels"} <= weights.keys():
