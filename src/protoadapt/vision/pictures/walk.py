@@ -72,7 +72,7 @@ def find(sources: list[Path], others: Counter[str] | None = None) -> tuple[Path,
         return source, walk_folder(source, others=others)
     if COMPRESSED & set(source.suffixes) or is_picture(source.name):
         raise UserError(
-            f"{source.name!r} is no list of files: give a folder of pictures, and if this is compressed, unpack it first"
+            f"{source.name!r} is no list of files: if it is compressed, unpack it first, and give the folder"
         )
     return source.parent, listed_files(source)
 
