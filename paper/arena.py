@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import torch
 
+from paper.rivals.unem import fit_unem
 from protoadapt.cli import main as run_command
-from protoadapt.core.episodes import Episodes
+from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare, tune
 from protoadapt.core.features import Features, load_features
@@ -250,9 +251,12 @@ def _text(settings: dict[str, Any] | None) -> str:
 
 def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:
     """The settings of each of FITTED on validation tasks."""
-    options: dict[str, Any] = {"episodes": max(16, TUNING_EPISODES * 5 // protocol.way), "device": device, "seed": 1}
+    rows, labels, episodes = validation.features, validation.labels, max(16, TUNING_EPISODES * 5 // protocol.way)
+    drawn = next(draw(labels.numpy(), protocol, 1, episodes, chunk=episodes))
+    answers = torch.from_numpy(drawn.query_labels).to(device)
     return {
-        one: tune(validation.features, validation.labels, spec, protocol, **options) for one, spec in FITTED.items()
+        "PADDLE": tune(rows, labels, "paddle", protocol, episodes=episodes, seed=1, device=device),
+        "UNEM": fit_unem(drawn.episodes(rows.float().to(device), protocol.way), answers),
     }
 
 

@@ -6,13 +6,12 @@ each layer the weight γ of the size term and a temperature T. With N queries,
 
     u = softmax_c((−½‖q − w_c‖² + γ_l v_c) / T_l),   v and w as in PADDLE .
 
-The defaults are a plain guess: learn the weights for a network and a kind of tasks with `fit_unem` (`protoadapt tune
---method paper.rivals.unem:unem`). The authors scale raw features; here rows have unit length first, so that one scale
-fits any network.
+The defaults are a plain guess: learn the weights for a network and a kind of tasks with `fit_unem`. The authors scale
+raw features; here rows have unit length first, so that one scale fits any network.
 Axes: E episodes, W classes, S support rows, Q queries, D.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import torch
@@ -66,7 +65,6 @@ def fit_unem(
     n_iter: int = 100,
     lr: float = 0.1,
     scale: float = 10.0,
-    on_progress: Callable[[float], None] = lambda share: None,
 ) -> dict[str, float | list[float]]:
     """The settings of `unem` that fit validation episodes, learned as its authors do.
 
@@ -78,7 +76,6 @@ def fit_unem(
         Their right answers.
     n_iter, lr : steps of Adam and its learning rate, which is halved after half of the steps.
     scale : where the length of the rows starts.
-    on_progress : called with the share of the steps that is done.
 
     Returns
     -------
@@ -97,7 +94,7 @@ def fit_unem(
         return start * softplus(length), softplus(gammas), 1 + softplus(temps)
 
     with torch.enable_grad():
-        for step in range(n_iter):
+        for _ in range(n_iter):
             along, gamma, temp = positive()
             u = _layers(along * support, y, along * query, gamma, temp)
             adam.zero_grad()
@@ -105,13 +102,9 @@ def fit_unem(
             cross_entropy(u.flatten(0, 1), query_labels.flatten()).backward()
             adam.step()
             schedule.step()
-            on_progress((step + 1) / n_iter)
     found, gamma, temp = (part.detach().cpu() for part in positive())
     return {
         "scale": round(float(found), 4),
         "gammas": [round(float(one), 4) for one in gamma],
         "temps": [round(float(one), 4) for one in temp],
     }
-
-
-unem.fit = fit_unem  # type: ignore[attr-defined]  # what `protoadapt tune` calls

@@ -1,6 +1,7 @@
 """Rivals in paper/ against their slow loops, as users' own methods."""
 
 from dataclasses import replace
+from math import e, log1p
 
 import pytest
 import torch
@@ -11,9 +12,13 @@ from reference.lr_ici import lr_ici
 from reference.open_rivals import eol, oslo, proto_lp
 from reference.paddle import unem
 
-from protoadapt.core.episodes import Episodes
+from paper.rivals.unem import LAYERS, fit_unem
+from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError
+from protoadapt.core.evaluate import compare
+from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import method
+from protoadapt.core.protocol import Protocol
 
 RIVALS = {
     "paper.rivals.unem:unem": (unem, {}),
@@ -60,3 +65,14 @@ def test_rivals_obey_the_laws_of_a_method(name):
     permuted = run(Episodes.from_tensors(*parts, **bases(episodes)))
     torch.testing.assert_close(permuted[..., classes], answer[:, queries], atol=1e-6, rtol=0)
     assert torch.equal(episodes.rows, before)
+
+
+def test_unem_learns_weights_that_are_better_than_those_it_starts_from():
+    table, protocol = synthetic_features(classes=12, rows=40, dim=16, spread=0.8), Protocol("dirichlet", query=8)
+    drawn = next(draw(table.labels.numpy(), protocol, 0, 16))
+    found = fit_unem(drawn.episodes(table.features, 5), torch.from_numpy(drawn.query_labels))
+    assert len(found["gammas"]) == len(found["temps"]) == LAYERS
+    start = {"scale": 10.0, "gammas": [log1p(e)] * LAYERS, "temps": [1 + log1p(e)] * LAYERS}
+    specs = [method("paper.rivals.unem:unem", **weights) for weights in (start, found)]
+    before, after = compare(table.features, table.labels, specs, protocol, episodes=16)
+    assert after.accuracy > before.accuracy

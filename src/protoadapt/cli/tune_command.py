@@ -17,10 +17,8 @@ _SETTINGS = re.compile(rb'\A\{\s*"method": *"[^"]*",\s*"arguments": *\{')
 def tune_command(
     file: Annotated[Path, options.argument("feature file of validation classes", "FILE")],
     out: Annotated[Path, options.option("settings as JSON; use them with --method FILE", "FILE")],
-    method_name: Annotated[
-        str, options.option("method to tune: bapa, paddle, or module:function of one with `fit`", flag="--method")
-    ] = "bapa",
-    episodes: Annotated[int, options.option("number of tasks to learn on")] = 256,
+    method_name: Annotated[str, options.option("method to tune: bapa or paddle", flag="--method")] = "bapa",
+    episodes: Annotated[int, options.option("number of tasks to try them on")] = 256,
     seed: options.Seed = 0,
     device: options.Device = "cpu",
     *,
@@ -33,7 +31,6 @@ def tune_command(
     from protoadapt.core.evaluate import tune
     from protoadapt.core.features import load_features
     from protoadapt.core.files import write_json
-    from protoadapt.core.methods import method
 
     check_output(out, file, kind=_SETTINGS)
     table = load_features(file)
@@ -51,5 +48,3 @@ def tune_command(
         )
     write_json(out, {"method": method_name, "arguments": found})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")
-    if ":" in method_name:  # a file of settings names no code
-        print(f"use them as --method '{method(method_name, **found).label}'")
