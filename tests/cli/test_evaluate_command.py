@@ -39,14 +39,6 @@ def test_evaluate_prints_a_table_and_writes_json(features, tmp_path):
     assert "±" not in one, "one episode has no interval"
 
 
-def test_dirichlet_draws_that_do_not_fit_are_said(tmp_path):
-    """Classes of 20 rows cannot be more than 19 of 75 queries: hardly a draw of Dirichlet(2) is like that."""
-    save_features(tmp_path / "small.safetensors", synthetic_features(classes=8, rows=20))
-    words = ("evaluate", tmp_path / "small.safetensors", "--protocol", "dirichlet", "--episodes", 20)
-    assert "draws need more rows than a class has" in run(*words).stderr
-    assert "note" not in run(*words, "--query", 4).stderr
-
-
 def test_compare_gives_paired_differences(features, tmp_path):
     words = ("compare", features, "--methods", "protonet,cipa(sigma=1, tau=5)", "--episodes", 50)
     printed = answered(*words, "--format", "csv", "--json", tmp_path / "r.json")

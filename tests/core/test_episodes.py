@@ -211,23 +211,3 @@ def test_row_work_is_done_once_a_table():
 def test_tensors_that_make_no_episodes_are_refused(support, labels, query):
     with pytest.raises(UserError, match=r"support_labels, support, query and unlabeled are .*: give real numbers"):
         Episodes.from_tensors(support, labels, query, 5)
-
-
-def test_draws_that_do_not_fit_are_counted():
-    sizes = np.arange(20, 28)
-    protocol = Protocol("dirichlet", way=3, shot=2, query=10)
-    rng = np.random.default_rng(0)
-    chosen = rng.permuted(np.tile(sizes, (20_000, 1)), axis=1)[:, :3]
-    counts = np.round(30 * rng.dirichlet([2.0] * 3, 20_000))
-    share = (counts > chosen - 2).any(1).mean()
-    assert episodes.redrawn(np.repeat(np.arange(8), sizes), protocol) == pytest.approx(share, abs=0.01)
-    assert 0.02 < share < 0.2
-
-
-def test_ordinary_features_are_left_alone_and_looked_at_once(monkeypatch):
-    looked = []
-    monkeypatch.setattr(torch.Tensor, "aminmax", lambda rows: looked.append(rows) or torch.aminmax(rows))
-    made = Episodes.from_tensors(torch.rand(2, 3, 4), torch.tensor([[0, 1, 2]] * 2), torch.rand(2, 5, 4), 3)
-    assert made.ordinary() is made
-    assert made[:1].ordinary().rows is made.rows
-    assert len(looked) == 1

@@ -214,7 +214,7 @@ def test_half_precision_is_computed_in_single_and_new_rows_in_the_fitted_type():
     [
         (CIPAClassifier(), {"y": -1}, "no row of y has a label"),
         (CIPAClassifier(), {"y": None}, "no row of y has a label"),
-        (CIPAClassifier(power="strict"), {"X": -1}, "power=signed"),
+        (CIPAClassifier(power="strict"), {"X": -1}, "power=auto"),
         (CIPAClassifier(device="cuda"), {}, "cannot compute"),
         (CIPAClassifier(device="bogus"), {}, "device is 'bogus'"),
         (CIPAClassifier(device="meta"), {}, "device is 'meta'"),

@@ -74,7 +74,7 @@ def test_foreign_queries_are_not_scored_and_their_auroc_is_that_of_scikit_learn(
 def test_the_interval_over_classes_leaves_out_a_class_at_a_time(protocol):
     first, second = compare(X, Y, ["protonet", "cipa"], protocol, episodes=200, seed=4)
     drawn = next(draw(Y.numpy(), protocol, 4, 200))
-    rows = drawn.support if drawn.unlabeled is None else np.concatenate([drawn.support, drawn.unlabeled], 1)
+    rows = np.concatenate([drawn.support, drawn.unlabeled], 1)
     classes = [set(Y[row].tolist()) for row in rows]
     d = len(classes[0])
     assert d == 3 + protocol.distractors

@@ -52,7 +52,6 @@ SWITCHES = {
         {"l2": False},
         {"power": "off"},
         {"power": "off", "center": "none", "l2": False},
-        {"power": "signed"},
         {"beta": 0.3, "tau": 4.0},
         {"query_center": "unlabeled"},
         {"query_center": "unlabeled", "center": "joint"},

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from protoadapt.cli import options
-from protoadapt.cli.progress import bars, say
+from protoadapt.cli.progress import bars
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output
 from protoadapt.core.protocol import Protocol
@@ -82,14 +82,8 @@ def measure(
     head: "TrainedHead | None" = None,
 ) -> list[dict[str, Any]]:
     """Results of several methods, and of a trained head after them, on the same episodes, in their JSON form."""
-    from protoadapt.core.episodes import redrawn
     from protoadapt.core.evaluate import compare
 
-    if (share := redrawn(table.labels.numpy(), protocol)) > 0.1:
-        say(
-            f"note: {share:.0%} of Dirichlet({protocol.alpha:g}) draws need more rows than a class has and are drawn "
-            f"again, so classes are less imbalanced than requested: lower --query"
-        )
     device = options.find_device(asked.device)
     parts: list[tuple[str, Any, Any, dict[str, Any]]] = []
     if methods:

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -163,23 +162,21 @@ class Draw:
     support_labels: np.ndarray  # (E, S)
     query: np.ndarray  # (E, Q)
     query_labels: np.ndarray  # (E, Q); −1 for queries of classes outside the episode
-    unlabeled: np.ndarray | None = None  # (E, U)
+    unlabeled: np.ndarray  # (E, U); U is 0 but for "semi"
 
     def __getitem__(self, which: slice) -> "Draw":
-        return Draw(*(None if part is None else part[which] for part in vars(self).values()))  # type: ignore[arg-type]
+        return Draw(*(part[which] for part in vars(self).values()))
 
     @property
     def rows(self) -> np.ndarray:
         """(E, ·): all rows of each episode."""
-        parts = (self.support, self.query, self.unlabeled)
-        return np.concatenate([part for part in parts if part is not None], 1)
+        return np.concatenate([self.support, self.query, self.unlabeled], 1)
 
     def episodes(self, rows: Tensor, n_way: int, **options) -> Episodes:
         """The episodes over a table of rows (N, D); `options` are further fields of `Episodes`."""
         parts = (self.support, self.support_labels, self.query, self.unlabeled)
-        index: list[Any] = [None if part is None else torch.from_numpy(part).to(rows.device) for part in parts]
-        support, labels, query, unlabeled = index
-        return Episodes(rows, support, labels, query, n_way, unlabeled, **options)
+        support, labels, query, unlabeled = (torch.from_numpy(part).to(rows.device) for part in parts)
+        return Episodes(rows, support, labels, query, n_way, unlabeled if unlabeled.numel() else None, **options)
 
 
 def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int, chunk: int = BLOCK) -> Iterator[Draw]:
@@ -193,14 +190,13 @@ def draw(labels: np.ndarray, protocol: Protocol, seed: int, episodes: int, chunk
     """
     whole_number("seed", seed, 0, 2**32 - 1)  # numpy would take a longer one for a small seed with a later block
     known, spare = _pools(np.asarray(labels), protocol, seed)
-    blocks = (
-        _block(np.random.default_rng([seed, block]), protocol, known, spare)[: episodes - start]
-        for block, start in enumerate(range(0, episodes, BLOCK))
-    )
-    while group := list(islice(blocks, max(1, chunk // BLOCK))):
-        parts = zip(*(vars(block).values() for block in group))
-        joined = Draw(*(None if part[0] is None else np.concatenate(part) for part in parts))  # type: ignore[arg-type]
-        for start in range(0, len(joined.support), chunk):
+    at_once = max(1, chunk // BLOCK) * BLOCK
+    for first in range(0, episodes, at_once):
+        last = min(first + at_once, episodes)
+        numbers = range(first // BLOCK, -(-last // BLOCK))
+        blocks = [_block(np.random.default_rng([seed, number]), protocol, known, spare) for number in numbers]
+        joined = Draw(*map(np.concatenate, zip(*(vars(block).values() for block in blocks))))[: last - first]
+        for start in range(0, last - first, chunk):
             yield joined[start : start + chunk]
 
 
@@ -295,7 +291,7 @@ def _block(rng: np.random.Generator, p: Protocol, known: _Pool, spare: _Pool) ->
         np.tile(np.repeat(np.arange(p.way), p.shot), (BLOCK, 1)),
         np.take_along_axis(query, order, 1),
         np.take_along_axis(query_labels, order, 1),
-        spare.pick(rng, chosen, p.unlabeled).reshape(BLOCK, -1) if p.kind == "semi" else None,
+        spare.pick(rng, chosen, p.unlabeled).reshape(BLOCK, -1) if p.kind == "semi" else np.empty((BLOCK, 0), int),
     )
 
 
@@ -329,19 +325,3 @@ def _dirichlet_counts(rng, total: int, alpha: float, free: np.ndarray) -> np.nda
         if not missing.any():
             return counts
     raise UserError(f"{total} Dirichlet({alpha}) queries do not fit the classes' rows: lower --query or raise --alpha")
-
-
-def redrawn(labels: np.ndarray, protocol: Protocol) -> float:
-    """The share of Dirichlet draws that some class has too few rows for.
-
-    They are drawn again, so a large share makes the episodes more balanced than the protocol says. A class's part is
-    distributed as Beta(α, (W − 1) α); draws in which two classes have too few are counted twice.
-    """
-    if protocol.kind != "dirichlet":
-        return 0.0
-    from scipy.special import betainc
-
-    sizes = np.unique(labels[labels >= 0], return_counts=True)[1]
-    most = np.clip((sizes - protocol.shot + 0.5) / protocol.queries, 0, 1)
-    too_few = 1 - betainc(protocol.alpha, (protocol.way - 1) * protocol.alpha, most)
-    return min(1.0, protocol.way * float(too_few.sum()) / max(len(sizes), 1))

@@ -24,11 +24,12 @@ class Protocol:
     ----------
     kind : {"balanced", "dirichlet", "semi", "present", "one-class", "few", "open"}
         "balanced": `query` queries per class. "dirichlet": way·query queries in all, class shares from
-        Dirichlet(alpha) (Veilleux et al. 2021). "semi": balanced queries, and `unlabeled` rows per class from a part of
-        the table that support and queries are never drawn from. "present": present·query queries in all, from the rows
-        of `present` of the `way` classes (Martin et al. 2022). "one-class": `query` queries, all of one class. "few":
-        `query` queries in all, from the rows of all classes. "open": balanced queries, and beside them rows of `way`
-        further classes, which have no right answer (Liu et al. 2020).
+        Dirichlet(alpha) (Veilleux et al. 2021), drawn again where a class has too few rows. "semi": balanced queries,
+        and `unlabeled` rows per class from a part of the table that support and queries are never drawn from.
+        "present": present·query queries in all, from the rows of `present` of the `way` classes (Martin et al. 2022).
+        "one-class": `query` queries, all of one class. "few": `query` queries in all, from the rows of all classes.
+        "open": balanced queries, and beside them rows of `way` further classes, which have no right answer (Liu et al.
+        2020).
     way : int, default 5
         Classes per episode.
     shot : int, default 1

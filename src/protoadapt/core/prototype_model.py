@@ -63,31 +63,23 @@ def unit(x: Array) -> Array:
 def power_transform(rows: Array, beta: float, power: str) -> Array:
     """Each entry of rows (n, D) raised to the power β, then rows of unit length.
 
-    "strict" takes (x + 1e-6)^β and refuses negative features; "signed" takes sign(x)·|x|^β; "auto" takes the first for
-    entries of at least 0 and the second for the others; "off" returns the rows unchanged.
+    "strict" takes (x + 1e-6)^β and refuses negative features; "auto" takes −|x|^β for those; "off" returns the rows
+    unchanged.
     """
     if power == "off":
         return rows
     xp = library(rows)
-    if power == "signed":
-        return unit(xp.sign(rows) * xp.abs(rows) ** beta)
     if _may_branch(rows):  # an exported graph takes the general form
         if 0 in rows.shape or (lowest := rows.min()) >= 0:
             raised = rows + OFFSET
             raised **= beta  # in place: another table in memory takes longer than its arithmetic
             return unit(raised)
         if power == "strict":
-            refuse_negative(float(lowest))
+            raise UserError(
+                f"the power transform needs non-negative features but the lowest is {float(lowest):.3g}: use features "
+                f"after a ReLU, or set power=auto"
+            )
     return unit(xp.where(rows < 0, -(xp.abs(rows) ** beta), (xp.clip(rows, 0, None) + OFFSET) ** beta))
-
-
-def refuse_negative(lowest: float) -> None:
-    """Raises UserError where the lowest feature is negative."""
-    if lowest < 0:
-        raise UserError(
-            f"the power transform needs non-negative features but the lowest is {lowest:.3g}: use features after a "
-            f"ReLU, or set power=signed (or power=auto)"
-        )
 
 
 def about(rows: Array, center: Array, l2: bool) -> tuple[Array, Array]:

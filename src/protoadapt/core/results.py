@@ -169,34 +169,32 @@ def read_results(document: Record) -> list[Record]:
     >>> records = read_results(json.loads(Path("r.json").read_text()))
     >>> paired_difference(records[1], records[0])
     """
-    records = document.get("results", [document] if "correct" in document else [])
-    if not isinstance(records, list) or not all(isinstance(record, dict) for record in records):
-        raise UserError("its 'results' is not a list of results: write it again with --json")
     common = {key: document[key] for key in ("reference", "training", *COMMON) if key in document}
-    return [_checked({**common, **record}) for record in records]
+    try:
+        records = document.get("results", [document] if "correct" in document else [])
+        return [_checked({**common, **record}) for record in records]
+    except BROKEN as error:
+        reason = f"it has no {error}" if isinstance(error, KeyError) else error
+        raise UserError(f"a result is damaged ({reason}): write it again with --json") from error
 
 
 def _checked(record: Record) -> Record:
     """The record of a file, with what follows from its right answers computed again."""
-    try:
-        protocol = Protocol(**record["protocol"])
-        unknown = record.get("unknown_auroc")
-        fine = (
-            isinstance(record["label"], str)
-            and isinstance(record["features"], dict)
-            and type(record["seed"]) is int  # numpy takes seeds of any length
-            and whole(record["episodes"], 1, MOST_EPISODES)
-            and finite(record["seconds"], 0, CHART_LIMIT)
-            and (not unknown or all(finite(unknown[key], 0, 100) for key in ("mean", "ci95")))
-            and right_answers(record).max() <= protocol.queries
-            and (not record.get("classes") or _counts_fit(record, protocol.classes))
-        )
-        if not fine:
-            raise ValueError("a number or a name in it cannot be right")
-        return _summarised(record | {"protocol": asdict(protocol), "queries": protocol.queries})
-    except BROKEN as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise UserError(f"a result is damaged ({reason}): write it again with --json") from error
+    protocol = Protocol(**record["protocol"])
+    unknown = record.get("unknown_auroc")
+    fine = (
+        isinstance(record["label"], str)
+        and isinstance(record["features"], dict)
+        and type(record["seed"]) is int  # numpy takes seeds of any length
+        and whole(record["episodes"], 1, MOST_EPISODES)
+        and finite(record["seconds"], 0, CHART_LIMIT)
+        and (not unknown or all(finite(unknown[key], 0, 100) for key in ("mean", "ci95")))
+        and right_answers(record).max() <= protocol.queries
+        and (not record.get("classes") or _counts_fit(record, protocol.classes))
+    )
+    if not fine:
+        raise ValueError("a number or a name in it cannot be right")
+    return _summarised(record | {"protocol": asdict(protocol), "queries": protocol.queries})
 
 
 def _counts_fit(record: Record, classes: int) -> bool:

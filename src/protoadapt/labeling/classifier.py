@@ -68,7 +68,7 @@ class Classifier:
     means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `familiar_means`
     similarity: str  # "cosine" or "euclid"
     scale: float  # τ or λ
-    power: str  # "auto", "signed", "strict" or "off"
+    power: str  # "auto", "strict" or "off"
     beta: float
     l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
@@ -202,7 +202,7 @@ def _check(read: Classifier) -> None:
         if not (np.abs(tensor) <= _LARGEST).all():
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     model = read.model if isinstance(read.model, dict) else {}
-    fine = read.similarity in ("cosine", "euclid") and read.power in ("auto", "signed", "strict", "off")
+    fine = read.similarity in ("cosine", "euclid") and read.power in ("auto", "strict", "off")
     fine = fine and isinstance(read.l2, bool) and (read.threshold is None or finite(read.threshold, -2, 2))
     fine = fine and all(finite(number, 1e-6, 1e6) for number in (read.scale, read.beta, read.temperature))
     texts = model.get("name"), model.get("weights")

@@ -10,7 +10,7 @@ from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods.settings import Shares
 from protoadapt.core.prototype_model import TINY as TINY
-from protoadapt.core.prototype_model import power_transform, prepared_rows, refuse_negative, slack
+from protoadapt.core.prototype_model import power_transform, prepared_rows, slack
 from protoadapt.core.prototype_model import unit as unit
 
 
@@ -49,9 +49,6 @@ def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
     The power transform is Hu, Gripon, Pateux: Leveraging the Feature Distribution in Transfer-based Few-Shot Learning
     (ICANN 2021). It works row by row, so it is applied once to the whole table of features.
     """
-    if power == "strict":
-        refuse_negative(float(episodes.each_row(torch.amin, dim=1).rows.min()))
-        power = "auto"  # the same for rows without negative entries, and a table that other methods have too
     return episodes.each_row(power_transform, beta=beta, power=power)
 
 

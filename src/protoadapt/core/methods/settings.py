@@ -89,10 +89,10 @@ DistanceScale = Annotated[float, Setting("factor λ of the squared distance befo
 TransportScale = Annotated[float, Setting("factor λ of the squared distance in the transport's kernel", 1e-6, 30)]
 Exponent = Annotated[float, Setting("β, exponent of the power transform", 1e-3, 10)]
 POWERS = (
-    "power transform: strict takes (x + 1e-6)^β and refuses negative features, signed takes sign(x)·|x|^β, auto is "
-    "strict for entries x ≥ 0 and signed for negative ones, off leaves it out"
+    "power transform: strict takes (x + 1e-6)^β and refuses negative features, auto takes −|x|^β for those, off leaves "
+    "it out"
 )
-Power = Annotated[str, Setting(POWERS, choices=("strict", "signed", "auto", "off"))]
+Power = Annotated[str, Setting(POWERS, choices=("strict", "auto", "off"))]
 WHICH_MEAN = "mean to subtract: separate (support and unlabelled rows each their own), joint, support or none"
 Center = Annotated[str, Setting(WHICH_MEAN, choices=CENTERS)]
 QueryCenter = Annotated[
