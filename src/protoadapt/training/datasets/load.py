@@ -92,7 +92,7 @@ def load_images(
     if cached is None:
         pictures, classes = in_order(source, per_class, known)
         options: dict[str, Any] = {"on_progress": on_progress}
-        options |= {"resize": resize, "skip": on_corrupt == "skip", "fixed": known > 0}
+        options |= {"resize": resize, "skip": on_corrupt == "skip"}
         write_pixels(entry, pictures, classes, size, **options)
         cached = read_pixels(entry, size)
     assert cached is not None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from protoadapt.core.errors import UserError, no_such
-from protoadapt.training.datasets import glyphs, layouts
+from protoadapt.training.datasets import layouts
 from protoadapt.vision.pictures.split import SplitSource
 
 SPLITS = {"base": "base", "train": "base", "val": "val", "validation": "val", "novel": "novel", "test": "novel"}
@@ -29,14 +29,12 @@ class Dataset:
     home: str  # official address
     mean: tuple[float, float, float] = (0.485, 0.456, 0.406)  # of the base classes, pixels from 0 to 1, as `load`
     std: tuple[float, float, float] = (0.229, 0.224, 0.225)  # returns them; by default the usual ones of ImageNet
-    per_class: int | None = None  # pictures per class, where that is one number
-    images: Mapping[str, int] = field(default_factory=dict)  # pictures per split, where those per class are not known
+    images: Mapping[str, int] = field(default_factory=dict)  # pictures per split, as published
     folders: tuple[str, ...] = ()  # usual names of its folder inside the data folder
     size: int = 84
     crops: tuple[str, ...] = ("none",)
     url: str | None = None
     md5: str | None = None
-    note: str = ""
 
     @property
     def looks_like(self) -> str:
@@ -51,7 +49,6 @@ CIFAR: dict[str, Any] = {
     "home": "https://www.cs.toronto.edu/~kriz/cifar.html (CIFAR-100, Python version)",
     "url": "https://www.cs.toronto.edu/~kriz/cifar-100-python.tar.gz",
     "md5": "eb9058c3a382ffc7106e4002c42a8d85",
-    "per_class": 600,
 }
 """What CIFAR-FS and FC100 share: they split the same pictures."""
 
@@ -63,6 +60,7 @@ DATASETS = {
         folders=("cifar-100-python", "cifar100", "CIFAR-FS", "cifar_fs", "cifar-fs"),
         mean=(0.5088, 0.4917, 0.4437),
         std=(0.2660, 0.2549, 0.2759),
+        images={"base": 38_400, "val": 9_600, "novel": 12_000},
     ),
     "fc100": Dataset(
         title="FC100",
@@ -70,7 +68,9 @@ DATASETS = {
         folders=("cifar-100-python", "cifar100", "FC100", "fc100"),
         mean=(0.5182, 0.4976, 0.4584),
         std=(0.2728, 0.2618, 0.2861),
+        images={"base": 36_000, "val": 12_000, "novel": 12_000},
     ),
+    # Eight of its pictures occur twice, a few of them in a base and a validation class: it is used as published.
     "mini-imagenet": Dataset(
         title="mini-ImageNet",
         layouts={
@@ -82,9 +82,7 @@ DATASETS = {
         home="https://image-net.org/download.php (ILSVRC 2012), split by https://github.com/twitter-research/meta-learning-lstm",
         mean=(0.4709, 0.4503, 0.4055),
         std=(0.2714, 0.2646, 0.2782),
-        per_class=600,
-        note="Eight of its pictures occur twice, a few of them in a base and a validation class: "
-        "the published dataset is like that, and it is used unchanged.",
+        images={"base": 38_400, "val": 9_600, "novel": 12_000},
     ),
     "tiered-imagenet": Dataset(
         title="tiered-ImageNet",
@@ -108,6 +106,7 @@ DATASETS = {
         md5="97eceeb196236b17998738112f37df78",
         mean=(0.4743, 0.4747, 0.4053),  # cut to bounding boxes
         std=(0.2240, 0.2208, 0.2460),
+        images={"base": 5_885, "val": 2_950, "novel": 2_953},
         crops=("none", "box"),
     ),
     "glyphs": Dataset(
@@ -116,7 +115,6 @@ DATASETS = {
         home="built in: drawn from the fonts that come with matplotlib",
         mean=(0.4957, 0.4962, 0.4990),
         std=(0.2910, 0.3068, 0.2842),
-        per_class=glyphs.PER_CLASS,
         size=32,
     ),
     "folder": Dataset(
@@ -143,14 +141,6 @@ def _lists() -> dict:
 def class_list(name: str, split: str) -> list[str]:
     """The published classes of a split, sorted; empty for a user's own folder."""
     return list(_lists().get(name, {}).get(split, []))
-
-
-def expected_counts(name: str, split: str) -> dict[str, int]:
-    """Class → number of pictures according to the publication; empty where it does not say."""
-    classes = class_list(name, split)
-    each = DATASETS[name].per_class
-    counts = _lists().get(f"{name}-counts", {}).get(split, [each] * len(classes) if each else [])
-    return dict(zip(classes, counts))
 
 
 def download_hint(name: str, data_dir: str | Path) -> str:
