@@ -13,7 +13,6 @@ from PIL import Image
 
 from protoadapt.core.errors import UserError
 from protoadapt.training.datasets import load_images
-from protoadapt.training.datasets.layouts import class_files, source_of_files
 from protoadapt.vision.pictures import split
 from protoadapt.vision.pictures.split import Images
 
@@ -86,16 +85,12 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
     assert (images.labels.tolist(), images.paths) == (want.labels.tolist(), want.paths)
 
 
-def test_a_class_of_unreadable_pictures_is_left_out_unless_the_classes_are_fixed(mine: Path) -> None:
+def test_a_class_of_unreadable_pictures_is_left_out(mine: Path) -> None:
     for file in (mine / "kind3").iterdir():
         file.write_bytes(b"broken")
     images = loaded(mine, on_corrupt="skip")
     assert images.class_names == [f"kind{i}" for i in range(8) if i != 3]
     assert [images.class_names[label] for label in images.labels] == [path.split("/")[0] for path in images.paths]
-    pictures, classes = split.in_order(source_of_files(mine, class_files(mine, ["kind2", "kind3"]), None), None, 2)
-    with pytest.raises(UserError, match=r"no picture of the class 'kind3' can be read, such as kind3/kind3_000.png"):
-        split.write_pixels(mine / "entry", pictures, classes, 16, skip=True, fixed=True)
-    assert not (mine / "entry").exists()
 
 
 def break_some(folder: Path) -> set[str]:

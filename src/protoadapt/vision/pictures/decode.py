@@ -110,9 +110,8 @@ def _webp(image: Image.Image, largest: int | None) -> bytes:
 
 
 def data_url(content: bytes) -> str:
-    """A JPEG or WebP file as text for the `src` attribute of an HTML image."""
-    kind = "webp" if content.startswith(b"RIFF") else "jpeg"
-    return f"data:image/{kind};base64,{b64encode(content).decode()}"
+    """A WebP file as text for the `src` attribute of an HTML image."""
+    return f"data:image/webp;base64,{b64encode(content).decode()}"
 
 
 def _turn(image: Image.Image) -> AbstractContextManager[object]:

@@ -101,13 +101,12 @@ def write_pixels(
     *,
     resize: Resize | None = None,
     skip: bool = False,
-    fixed: bool = False,
     on_progress: _Progress = lambda done, total: None,
 ) -> None:
     """Decodes pictures, as `in_order` returns them, into a new entry, whole or not at all.
 
     Pictures that cannot be read are left out and listed with `skip`; otherwise the first one is a UserError. A class of
-    which none is left is left out too, unless the classes are `fixed`.
+    which none is left is left out too.
     """
     with written_whole(entry) as partial:
         pixels = np.memmap(partial, np.uint8, "w+", shape=(len(pictures), 3, size, size))
@@ -117,16 +116,13 @@ def write_pixels(
         kept = [row for row in range(len(pictures)) if row not in bad]
         if not kept:
             raise unreadable(bad[0])
-        left = {pictures[row].label for row in kept}
-        if fixed and (none := [label for label in classes if label not in left]):
-            example = next(bad[row] for row in sorted(bad) if pictures[row].label == none[0])
-            raise UserError(f"no picture of the class {none[0]!r} can be read, such as {example}: download it again")
         if bad:
             for start in range(0, len(kept), CHUNK):  # over the skipped: rows only move forward
                 rows = kept[start : start + CHUNK]
                 pixels[start : start + len(rows)] = pixels[rows]
         pixels.flush()
         os.truncate(partial, len(kept) * 3 * size * size)
+    left = {pictures[row].label for row in kept}
     classes = [label for label in classes if label in left]
     number = {label: i for i, label in enumerate(classes)}
     index = {
