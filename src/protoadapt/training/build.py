@@ -69,11 +69,6 @@ def stored_config(run: str | Path) -> TrainConfig:
 def load_teacher(path: str, n_classes: int) -> Learner:
     """The frozen classifier of an earlier run on the same classes."""
     weights, about = model_files.load_weights(path)
-    if len(about["class_names"]) != n_classes:
-        raise UserError(
-            f"the teacher {path!r} knows {len(about['class_names'])} classes, not {n_classes}: choose one that was "
-            f"trained on the same base classes"
-        )
     backbone = build(about["backbone"], about["width"])
     kind = "cosine" if "classifier.scale" in weights else "linear"
     learner = Learner(backbone, n_classes, about["mean"], about["std"], TrainConfig(classifier=kind))

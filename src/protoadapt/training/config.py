@@ -90,7 +90,7 @@ class TrainConfig:
 
     # data
     dataset: str = setting("cifar-fs", "name of the dataset, as `protoadapt data` takes it")
-    size: int = setting(84, "side of the network's input in pixels", low=1)
+    size: int = setting(84, "side of the network's input in pixels", low=16)
     store: int | None = setting(None, "side of base pictures, from which windows are cut; none: size", low=1)
     crop: str = setting("none", 'part of each picture that is used: "none" for all of it, or CUB\'s bounding "box"')
     # views

@@ -147,14 +147,6 @@ class Run:
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
         mean, std = normalisation(config, base)
         self.learner = make_learner(config, len(classes), mean, std).to(self.device)
-        try:
-            self.learner.backbone.eval()(torch.zeros(1, 3, config.size, config.size, device=self.device))
-        except RuntimeError as error:
-            if "size" not in str(error):  # memory has run out
-                raise
-            raise UserError(
-                f"pictures of {config.size} pixels are too small for {config.backbone}: set a larger size"
-            ) from error
         self.metadata: dict[str, Any] = {
             "backbone": config.backbone,
             "width": config.width,
