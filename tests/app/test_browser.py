@@ -321,8 +321,8 @@ def test_only_what_is_seen_is_in_the_page(page, painted):
 
 def _large() -> dict:
     size = 2000
-    state = {"id": "x", "revision": 1, "since": 0, "classes": ["a", "b"], "labels": {}, "gone": [], "skipped": []}
-    state |= {"pictures": [{"name": f"{i}.png"} for i in range(size)], "n_skipped": 0, "undo": None, "redo": None}
+    state = {"id": "x", "revision": 1, "since": 0, "classes": ["a", "b"], "labels": {}, "gone": []}
+    state |= {"pictures": [{"name": f"{i}.png"} for i in range(size)], "undo": None, "redo": None}
     columns = {"label": [i % 2 for i in range(size)], "second": [1 - i % 2 for i in range(size)]}
     columns |= {"confidence": [i / size for i in range(size)], "margin": [0.5] * size, "unknown": [0] * size}
     return state | {"answers": columns, "next": [], "reasons": {}, "calibrated": True}

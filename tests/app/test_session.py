@@ -19,7 +19,6 @@ from protoadapt.app import session as session_module
 from protoadapt.app.session import CROWD, EMPTY_IDLE, IDLE, LOG, Boards, computed, new_session, open_session
 from protoadapt.core.errors import UserError
 from protoadapt.core.threads import cores
-from protoadapt.vision.pictures.walk import Skipped
 
 WEIGHTS = "0" * 16
 
@@ -33,8 +32,8 @@ def same(one, other) -> bool:
     return state(one) == state(other)
 
 
-def add(session, pictures, labels=None, skipped=(), **more) -> None:
-    session.add(pictures, [one.key for one in pictures], skipped, labels or [None] * len(pictures), **more)
+def add(session, pictures, labels=None, **more) -> None:
+    session.add(pictures, [one.key for one in pictures], labels or [None] * len(pictures), **more)
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def session(tmp_path):
     fresh = new_session(tmp_path, WEIGHTS)
     pictures = cloud()
     add(fresh, pictures[:6], ["ant", "bee", "cat", None, None, None], drop="first")
-    add(fresh, pictures[6:], skipped=[Skipped("a.txt", "no picture")], drop="second")
+    add(fresh, pictures[6:], drop="second")
     return fresh
 
 

@@ -89,16 +89,17 @@ def board_routes(service: Service) -> APIRouter:
         known = {picture.key for picture in here.board.pictures}
         room = max(0, min(service.limits.pictures - len(known), service.boards.left()))
         uploads, given = sent
-        read = read_uploads(uploads, known, room, service.network, service.metadata, service.limits, here.keep)
-        here.add(*read, *given)
-        return {"revision": here.revision, "skipped": [list(one) for one in read[-1]]}
+        network, metadata, limits = service.network, service.metadata, service.limits
+        new, contents, skipped = read_uploads(uploads, known, room, network, metadata, limits, here.keep)
+        here.add(new, contents, *given)
+        return {"revision": here.revision, "skipped": [list(one) for one in skipped]}
 
     @routes.post("/api/boards/{board}/table")
     def add_table(here: Here, text: Annotated[bytes, Depends(text_body)]) -> dict[str, Any]:
         """The text of a csv with the columns file and label."""
         patch, missing = table_labels(here.board, text)
         here.change(patch, "labels of a table")
-        return {"labelled": len(patch["labels"]), "missing": missing[:20], "n_missing": len(missing)}
+        return {"labelled": len(patch["labels"]), "n_missing": len(missing)}
 
     @routes.post("/api/boards/{board}/changes")
     def changes(
@@ -195,7 +196,6 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         known: dict[str, Any] = {"id": session.id, "revision": session.revision, "since": since}
         known |= {"pictures": [{"name": picture.name} for picture in board.pictures[max(0, since) :]]}
         known |= {"classes": list(board.classes), "labels": dict(board.labels), "gone": sorted(board.gone)}
-        known |= {"skipped": [list(one) for one in board.skipped[-200:]], "n_skipped": len(board.skipped)}
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:
             return known

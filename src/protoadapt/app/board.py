@@ -28,10 +28,9 @@ from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED, skipped_records
+from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED
 from protoadapt.labeling.suggest import centred, next_record, suggest
 from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, PAGE
-from protoadapt.vision.pictures.walk import Skipped
 
 NAMED = 2
 """Classes with an example from which on all pictures are named."""
@@ -51,14 +50,13 @@ class BoardPicture(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """All pictures of one session, and the files that could not be used."""
+    """All pictures of one session."""
 
     pictures: tuple[BoardPicture, ...] = ()
     labels: Mapping[int, str] = field(default_factory=dict)  # by place: what people said
     classes: tuple[str, ...] = ()  # in the order in which they were made
     gone: frozenset[int] = frozenset()
     origins: Mapping[int, int] = field(default_factory=dict)  # of the labels
-    skipped: tuple[Skipped, ...] = ()
 
     @property
     def present(self) -> list[int]:
@@ -71,7 +69,7 @@ class Board:
         return sorted({label for place, label in self.labels.items() if place not in self.gone} - {UNKNOWN})
 
 
-def with_pictures(board: Board, added: Sequence[BoardPicture], skipped: Sequence[Skipped] = ()) -> Board:
+def with_pictures(board: Board, added: Sequence[BoardPicture]) -> Board:
     """The board with further pictures, which have no label; of a content that is there already, none."""
     pictures, keys = list(board.pictures), {picture.key for picture in board.pictures}
     names = dict.fromkeys((picture.name for picture in pictures), 1)
@@ -80,7 +78,7 @@ def with_pictures(board: Board, added: Sequence[BoardPicture], skipped: Sequence
             pictures.append(picture._replace(name=_free_name(picture.name, names)))
             keys.add(picture.key)
             names[pictures[-1].name] = 1
-    return replace(board, pictures=tuple(pictures), skipped=(*board.skipped, *skipped))
+    return replace(board, pictures=tuple(pictures))
 
 
 def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[int, int] | None = None) -> Patch:
@@ -178,7 +176,7 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     names = [to_text(board.pictures[place].name) for place in board.present]
     origin = np.array([board.origins.get(place, IN_TABLE) + PAGE for place in ordered])
     table = (row[board.present], rows, codes, classes, metadata)
-    collection = Collection.of_rows("Pictures", names, *table, origin=origin, skipped=skipped_records(board.skipped))
+    collection = Collection.of_rows("Pictures", names, *table, origin=origin)
     return collection.name(make_estimator(DEFAULT_METHOD, {}), paths=paths)
 
 

@@ -47,7 +47,6 @@ from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
 from protoadapt.labeling.support import IN_FOLDER
-from protoadapt.vision.pictures.walk import Skipped
 
 LOG, TITLE = "operations.jsonl", "title"
 ID, KEY = re.compile(r"[A-Za-z0-9_-]{16}"), re.compile(r"[0-9a-f]{64}")
@@ -129,17 +128,16 @@ class Session:
         self,
         pictures: Sequence[BoardPicture],
         contents: Sequence[str | None],
-        skipped: Sequence[Skipped],
         labels: Sequence[str | None],
         drop: str = "",
         folder: str = "",
     ) -> None:
-        """Adds what `intake.read_uploads` returned, with the label of each file, None where it has none.
+        """Adds new pictures of `intake.read_uploads`, the content of each file, and its label, None where it has none.
 
         Steps with the same `drop` are undone together. folder: the name of the folder that they come from.
         """
         with self.lock:
-            board = with_pictures(self.board, pictures, skipped)
+            board = with_pictures(self.board, pictures)
             new = board.pictures[len(self.board.pictures) :]
             place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
             places = [None if key is None else place_of[key] for key in contents]
@@ -151,7 +149,7 @@ class Session:
                 before = dict.fromkeys(self._start_of(words).classes)
                 new_classes = [name for name in patch["classes"] if name not in before]
                 patch["classes"] = [*before, *sorted(new_classes, key=_by_numbers)]
-            line: dict[str, Any] = {"patch": patch, "words": words, "skipped": [list(one) for one in skipped]}
+            line: dict[str, Any] = {"patch": patch, "words": words}
             if new:
                 line["add"] = [[one.name, one.key] for one in new]
                 with written_whole(self._features()) as partial:
@@ -190,9 +188,9 @@ class Session:
             return self._named
 
     def _take(self, line: Mapping[str, Any], new: Sequence[BoardPicture]) -> None:
-        """The step of a line: new pictures, and a patch. Those of one drop are one step; files left out are none."""
-        skipped, words = [Skipped(*one) for one in line.get("skipped", ())], line["words"]
-        after = change(with_pictures(self.board, new, skipped), line["patch"])
+        """The step of a line: new pictures, and a patch. Those of one drop are one step."""
+        words = line["words"]
+        after = change(with_pictures(self.board, new), line["patch"])
         self._write(line)
         if difference(self.board, after):
             before = self._start_of(words)

@@ -12,7 +12,7 @@ const [PAUSE, LONGEST_PAUSE] = [1000, 30000];
 export function createStore(backend) {
   const state = {
     pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
-    undo: null, redo: null, skipped: [], n_skipped: 0, calibrated: false, busy: 0, taking: false, version: 0,
+    undo: null, redo: null, calibrated: false, busy: 0, taking: false, version: 0,
     unsaved: 0, lost: false, // steps that no server took, and whether the board is no longer there
   };
   const view = {
@@ -42,7 +42,7 @@ export function createStore(backend) {
     state.pictures.push(...snapshot.pictures);
     state.labels = new Map(Object.entries(snapshot.labels).map(([id, label]) => [Number(id), label]));
     state.gone = new Set(snapshot.gone);
-    for (const key of ["classes", "undo", "redo", "skipped", "n_skipped"]) state[key] = snapshot[key];
+    for (const key of ["classes", "undo", "redo"]) state[key] = snapshot[key];
     if ("answers" in snapshot) {
       const held = view.scope === "next" && snapshot.next.includes(view.focus) && (state.suggested.has(view.focus) || firstOf(state) === view.focus)
         ? [view.focus] : [];
