@@ -17,7 +17,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from benchmarks import bapa_choice, unknown
+from benchmarks import bapa_choice
 from paper import arena, arena_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
@@ -210,8 +210,7 @@ def commands_page() -> str:
 
 def models_page() -> str:
     """docs/models.md with its tables between the marks."""
-    text = filled("docs/models.md", _embeddings())
-    return filled("docs/models.md", _calibration(), "calibration", text)
+    return filled("docs/models.md", _embeddings())
 
 
 def _embeddings() -> str:
@@ -248,15 +247,6 @@ def _larger(run: Mapping[str, Any]) -> str:
         "`lite0` stays the default: `lite2` takes {} its time for {} (means over the other sets, with 5 and with 20 "
         "classes). Where time matters less, `--model lite0+lite2` takes {} as long and gains {}, most with 20 classes."
     ).format(*words("lite2"), *words("lite0+lite2"))
-
-
-def _calibration() -> str:
-    """How well thresholds of unknown pictures hold elsewhere, in a sentence."""
-    shares = [100 * one["task"]["called_unknown"] for one in read("unknown.json")["collections"].values()]
-    return (
-        f"[On collections left out of the calibration](labeling.md#unknown-pictures), {min(shares):.0f} to "
-        f"{max(shares):.0f} % of the known pictures are called unknown."
-    )
 
 
 def _prose(docstring: str | None) -> str:
@@ -308,10 +298,8 @@ def filled(page: str, numbers: str, name: str = "numbers", text: str | None = No
 
 
 def labeling_page() -> str:
-    """docs/labeling.md with its tables: unknown pictures and suggestions."""
-    document = read("unknown.json")
-    text = filled("docs/labeling.md", f"{unknown.summary(document)}\n\n{unknown.by_kind(document)}", "unknown")
-    text = filled("docs/labeling.md", suggest_numbers(read("suggest.json")), "suggest", text)
+    """docs/labeling.md with its tables."""
+    text = filled("docs/labeling.md", suggest_numbers(read("suggest.json")), "suggest")
     suffixes = ", ".join(f"`{suffix}`" for some in formats.FORMATS.values() for suffix in some)
     kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
     same = f"- Every command reads the same files: {kinds}."

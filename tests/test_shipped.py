@@ -15,7 +15,6 @@ from paper.choice_plans import CHOSEN, CUB_BOX, MINI_WIDE_EPNET
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.results import RESULT, read_results
-from protoadapt.labeling.familiarity import check_calibration
 from protoadapt.training.datasets import load_images
 from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
@@ -44,14 +43,6 @@ def test_a_card_tells_the_published_rows_of_its_own_weights(name):
         assert result["features"]["weights"] == card["weights"]
         assert number["accuracy"] == round(result["accuracy"], 2)
         assert (number["ci95"], number["episodes"]) == (round(result["ci95"], 2), result["episodes"])
-
-
-@pytest.mark.parametrize("name", cards.names())
-def test_a_named_network_is_calibrated(name):
-    card = cards.find_card(name)
-    calibration = cards.of_card(name, card["weights"], None)["calibration"]
-    check_calibration(calibration, 0.1, name)
-    assert calibration["features"]
 
 
 def test_result_files_name_no_place_on_a_disk():

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers.calibrated import calibration
 from helpers.label_files import rows_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +27,7 @@ from protoadapt.labeling.outputs import labels_csv_text
 from protoadapt.labeling.support import CORRECTED, IN_TABLE, table_examples
 
 METADATA = {"model": "tiny", "weights": "0" * 16, "size": 24, "mean": [0.5] * 3, "std": [0.25] * 3}
-METADATA |= {"trained_on": "nothing", "calibration": None}
+METADATA["trained_on"] = "nothing"
 CLASSES = ("ant", "bee", "cat")
 
 
@@ -200,14 +199,12 @@ def test_a_change_that_makes_no_sense_is_refused(patch):
         change(board, patch)
 
 
-def test_a_picture_of_no_class_is_said_unknown_where_the_network_is_calibrated():
-    """The third class has no examples: by familiarity, however sure the name. A person's word needs no calibration."""
-    board = labelled(with_pictures(Board(), cloud()), {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
-    result = name_board(board, METADATA | {"calibration": calibration()}).result
-    assert all(row["unknown"] == row["file"].startswith("cat") for row in result["pictures"])
-    plain = name_board(labelled(board, {2: "unknown"}), METADATA).result
-    assert (result["calibrated"], plain["calibrated"]) == (True, False)
-    assert [row["unknown"] for row in plain["pictures"]] == [i == 2 for i in range(30)]
+def test_a_kind_without_a_name_is_a_group():
+    """The third class has no examples."""
+    board = labelled(with_pictures(Board(), cloud(90)), {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
+    result = name_board(board, METADATA).result
+    assert [row["group"] == "unnamed-1" for row in result["pictures"]] == [i % 3 == 2 for i in range(90)]
+    assert result["unnamed"] == [{"name": "unnamed-1", "found": 30}]
 
 
 def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():

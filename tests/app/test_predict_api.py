@@ -37,7 +37,7 @@ def test_it_answers_as_predict_does_one_by_one_and_many_at_once(client, fitted, 
     expected = {row["file"]: row for row in predict(fitted, files, model=model)["pictures"]}
     together = client.post("/api/predict", files=[("files", (str(file), file.read_bytes())) for file in files]).json()
     assert [one["name"] for one in together["pictures"]] == [str(file) for file in files]
-    assert (together["skipped"], together["calibrated"]) == ([], False)
+    assert together["skipped"] == []
     for one in together["pictures"]:
         row = expected[one["name"]]
         assert (one["label"], one["runner_up"], one["unknown"]) == (row["label"], row["runner_up"], row["unknown"])
@@ -90,6 +90,6 @@ def test_it_is_described(client):
     body = described["paths"]["/api/predict"]["post"]["requestBody"]["content"]
     assert set(body) == {"multipart/form-data", "image/*"}
     answer = described["components"]["schemas"]["Prediction"]["properties"]
-    assert set(answer) == {"name", "label", "confidence", "runner_up", "margin", "unknown"}
+    assert set(answer) == {"name", "label", "confidence", "runner_up", "margin", "unknown", "group"}
     assert client.get("/health").json()["classes"] == ["blue", "green", "red"]
     assert client.get("/").status_code == 200, "the page is there too"

@@ -90,7 +90,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         rows = list(csv.DictReader(file))
     assert [row["file"] for row in rows] == [one["file"] for one in document["pictures"]]
     assert all(row["label"] == truth(row["file"]) == row["guess"] for row in rows)
-    assert rows[0]["unknown"] == "uncalibrated"
+    assert (rows[0]["unknown"], rows[0]["group"]) == ("no", "")
     small = board_data((folder / "images" / "new" / "report.html").read_text())["small"]
     assert [(one or "")[:16] for one in small] == ["data:image/webp;"] * 18
     assert (folder / "images" / "new" / "sorted" / "red" / "day 1" / "red-1.jpg").is_file()
@@ -127,12 +127,11 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         ("export cub --images images", "--images has no effect with --format onnx"),
         ("export o --format fiftyone --sort copy --url http://x", "--sort and --url have no effect with --format fift"),
         ("export o --format fiftyone --classifier c", "--classifier has no effect with --format fiftyone"),
-        ("calibrate nowhere.safetensors --card c.json", "no feature file"),
     ],
 )
 def test_mistakes_are_one_sentence(folder, model, words, said):
     words = words.split()
-    words += [] if words[0] in ("calibrate", "predict") else ["--out", "c.onnx" if words[1] == "cub" else "out"]
+    words += [] if words[0] == "predict" else ["--out", "c.onnx" if words[1] == "cub" else "out"]
     words += ["--model", model] if words[0] in ("label", "suggest") and "--model" not in words else []
     (folder / "images" / "day-1").symlink_to(folder / "images" / "day 1")
     assert said in command.refused(*words, cwd=folder)

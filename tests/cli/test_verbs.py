@@ -132,7 +132,6 @@ def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
         ("evaluate", table, *few, "--json", result),
         ("compare", table, *few),
         ("tune", table, "--method", "paddle", *few, "--out", str(tmp_path / "t.json")),
-        ("calibrate", made, "--episodes", "2", "--card", str(tmp_path / "c.json")),
         ("report", result, "--out", str(tmp_path / "r.html")),
     ]
     needs = {

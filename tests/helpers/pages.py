@@ -19,7 +19,7 @@ def thumb(color: str = "red", kind: str = "PNG") -> str:
 
 def row(file: str, label: str, confidence: float = 0.9, **changes: Any) -> dict[str, Any]:
     document = {"file": file, "label": label, "confidence": confidence, "runner_up": "dog", "margin": 0.1}
-    return {**document, "unknown": False, "thumb": thumb(), "support": False, **changes}
+    return {**document, "unknown": False, "group": None, "thumb": thumb(), "support": False, **changes}
 
 
 def labels(
@@ -36,7 +36,8 @@ def labels(
         ]
     document = {"schema": "protoadapt-labels/1", "title": "Pets", "made": "2025-03-01T10:00:00+00:00"}
     document |= {"model": {"name": "lite0", "dataset": "ImageNet", "weights": "0123456789abcdef", "size": 224}}
-    document |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "calibrated": True, "temperature": 0.8}
+    document |= {"method": {"name": "bapa", "settings": {"tau": 10.0}}, "temperature": 0.8}
+    document |= {"unnamed": [], "estimate": {"right": 93.2, "low": 88.0, "high": 98.6}}
     document |= {"threshold": 0.3, "versions": {"protoadapt": "0.1.0"}}
     kinds = [(one["label"], one["support"], one["unknown"]) for one in pictures]
     document["classes"] = []

@@ -94,7 +94,7 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
 
 def test_a_guess_is_confirmed_by_emptying_it(folder, named):
     named()
-    text = (folder / "out" / "labels.csv").read_text().replace("uncalibrated,red", "uncalibrated,")
+    text = (folder / "out" / "labels.csv").read_text().replace("no,,red", "no,,")
     (folder / "out" / "labels.csv").write_text(text)
     with pytest.raises(UserError, match="holds 6 corrections"):
         named()

@@ -48,7 +48,8 @@ def fitted(estimator, rows, weights="", temperature=1.0):
     y = np.r_[np.arange(6) % 3, np.full(len(rows) - 6, -1)]
     estimator.fit(rows, y)
     model = {"name": "toy", "weights": weights, "size": SIZE, "mean": [0.0] * 3, "std": [1.0] * 3}
-    return replace(Classifier.of(estimator, NAMES, model, rows, y), temperature=temperature, threshold=0.4)
+    made = Classifier.of(estimator, NAMES, model)
+    return replace(made, temperature=temperature, threshold=float(np.median(made.answer(rows).density)))
 
 
 def test_the_file_answers_as_torch_does_for_any_batch(model, written):
@@ -84,14 +85,14 @@ def test_a_classifier_goes_from_pixels_to_named_probabilities(model, tmp_path, c
     command(str(file), tmp_path / "c.onnx", classifier=tmp_path / "c.safetensors")
     assert "largest difference to torch" in capsys.readouterr().out
     session = onnxruntime.InferenceSession(tmp_path / "c.onnx")
-    p, close = session.run(["probabilities", "familiarity"], {"pixels": PIXELS})
-    np.testing.assert_array_equal(close < 0.4, classifier.answer(rows.numpy()).unknown)
-    assert 0 < (close < 0.4).sum() < len(PIXELS)
+    p, close = session.run(["probabilities", "density"], {"pixels": PIXELS})
+    np.testing.assert_array_equal(close < classifier.threshold, classifier.answer(rows.numpy()).unknown)
+    assert 0 < (close < classifier.threshold).sum() < len(PIXELS)
     sharp = estimator.predict_proba(rows.numpy())
     np.testing.assert_allclose(p, sharp**0.5 / (sharp**0.5).sum(1, keepdims=True), rtol=1e-3, atol=1e-4)
     metadata = session.get_modelmeta().custom_metadata_map
     assert json.loads(metadata["classes"]) == NAMES
-    assert json.loads(metadata["threshold"]) == 0.4
+    assert json.loads(metadata["threshold"]) == classifier.threshold
     with pytest.raises(UserError, match="is a classifier"):
         networks.load(tmp_path / "c.onnx")
 

@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.calibrated import calibration
 from helpers.label_files import listing, read_table, truth
 from PIL import Image
 
@@ -38,11 +37,21 @@ def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monke
 def test_every_picture_is_named_rightly(folder, named):
     result = named()
     rows = read_table(folder / "out" / "labels.csv")
-    assert list(rows[0]) == ["file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess"]
+    assert list(rows[0]) == [
+        "file",
+        "label",
+        "confidence",
+        "runner-up",
+        "margin",
+        "density",
+        "unknown",
+        "group",
+        "guess",
+    ]
     mine = [row for row in rows if not row["file"].startswith("..")]
     assert len(mine) == 18
     assert all(row["label"] == truth(row["file"]) for row in mine)
-    assert all(row["label"] != row["runner-up"] and row["unknown"] == "uncalibrated" for row in mine)
+    assert all(row["label"] != row["runner-up"] and row["unknown"] == "no" for row in mine)
     assert all(0 <= float(row["margin"]) <= float(row["confidence"]) <= 1 for row in mine)
     assert [row["label"] for row in rows if row["file"].startswith("../support/")] == [
         *["blue"] * 2, *["green"] * 2, *["red"] * 2,
@@ -175,58 +184,60 @@ def test_strange_names_survive(folder, named, paint):
     assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in result["pictures"]}
 
 
-@pytest.fixture
-def calibrated(model, monkeypatch):
-    """The calibration of the model from now on, which a test may change."""
-    real = networks.load_for_files
-    result = calibration(0.1)
-    monkeypatch.setattr(networks, "load_for_files", lambda *a: (real(*a)[0], real(*a)[1] | {"calibration": result}))
-    return result
-
-
-def test_pictures_unlike_all_examples_are_unknown(folder, named, calibrated):
-    """By familiarity; predict agrees."""
+def test_a_kind_without_a_name_is_a_group_and_predict_agrees(folder, named):
     rng = np.random.default_rng(0)
-    noise = {f"noise-{i}.png" for i in range(6)}
+    for i in range(8):  # more of all three, so that there are rows enough
+        for name, color in (("red", (200, 0, 0)), ("green", (0, 200, 0)), ("blue", (0, 0, 200))):
+            pixels = np.clip(np.array(color) + rng.integers(-40, 40, (26, 30, 3)), 0, 255).astype(np.uint8)
+            Image.fromarray(pixels).save(folder / "images" / f"{name}-more-{i}.png")
+    noise = {f"noise-{i}.png" for i in range(24)}
     for name in noise:  # neither red nor green nor blue
         Image.fromarray(rng.integers(0, 256, (26, 30, 3), dtype=np.uint8)).save(folder / "images" / name)
-    result = named(sort="copy", sort_unknown="apart")
-    assert (result["threshold"], result["temperature"]) == (0.1, 0.85)
-    unknown = {picture["file"]: picture["unknown"] for picture in result["pictures"]}
-    assert {os.path.basename(name) for name, no in unknown.items() if no} == noise
-    assert {row["file"]: row["unknown"] for row in read_table(folder / "out" / "labels.csv")} == {
-        name: "yes" if no else "no" for name, no in unknown.items()
-    }
-    assert {path.name for path in (folder / "out" / "sorted" / "unknown").iterdir()} == noise
-    assert "resembles none of the examples" in labels_page(result)
-    options = {"out": folder / "p", "sort": "link", "sort_unknown": "apart"}
-    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"], **options)
-    assert all(picture["unknown"] == unknown[picture["file"]] for picture in again["pictures"])
-    assert {path.name for path in (folder / "p" / "sorted" / "unknown").iterdir()} == noise
-    named(sort="copy")  # as long as nobody asks, a picture stays where it most likely belongs
-    assert not (folder / "out" / "sorted" / "unknown").exists()
+    result = named(sort="copy", explain=folder / "images" / "noise-3.png")
+    (group,) = result["unnamed"]
+    assert group == {"name": "unnamed-1", "found": 24}
+    of_file = {picture["file"]: picture for picture in result["pictures"]}
+    assert {name for name, one in of_file.items() if one["group"]} == noise
+    assert all(of_file[name]["unknown"] for name in noise)
+    rows = read_table(folder / "out" / "labels.csv")
+    assert {row["file"] for row in rows if row["group"] == "unnamed-1" and row["unknown"] == "yes"} == noise
+    assert {path.name for path in (folder / "out" / "sorted" / "unnamed-1").iterdir()} == noise
+    page = labels_page(result)
+    assert "24 pictures look like a kind without a name (unnamed-1): name it." in page
+    assert "resembles none of the classes is marked unknown" in page
+    why = result["explained"]
+    assert (why["file"], why["group"], len(why["nearest"])) == ("noise-3.png", "unnamed-1", 5)
+    assert sorted(one["resemblance"] for one in why["nearest"]) == [o["resemblance"] for o in why["nearest"]][::-1]
+    with pytest.raises(UserError, match=r"not-there.png' is none of the pictures in"):
+        named(explain=folder / "images" / "not-there.png")
+    again = predict(folder / "out" / "classifier.safetensors", [folder / "images"], out=folder / "p", sort="link")
+    for picture in again["pictures"]:
+        assert (picture["unknown"], picture["group"]) == tuple(
+            of_file[picture["file"]][key] for key in ("unknown", "group")
+        )
+        assert picture["confidence"] == pytest.approx(of_file[picture["file"]]["confidence"], abs=1e-4)
+    named(sort="copy", sort_unknown="together")
+    assert not (folder / "out" / "sorted" / "unnamed-1").exists()
     with pytest.raises(UserError, match="--sort-unknown is 'aside': choose together or apart"):
         named(sort="copy", sort_unknown="aside")
+    named(sort="copy")  # a folder that got a name is a class; one that has none is left out
+    sorted_here = folder / "out" / "sorted"
+    back = named(support=("out/sorted",), out="again")
+    assert [one["name"] for one in back["classes"]] == ["blue", "green", "red"]
+    (sorted_here / "unnamed-1").rename(sorted_here / "noise")
+    assert "noise" in [one["name"] for one in named(support=("out/sorted",), out="again")["classes"]]
 
 
-def test_the_share_of_unknown_pictures_is_the_users_choice(folder, named, calibrated):
-    """A card whose thresholds are 0.5 and 0.9 at the rates 0.1 and 0.5, whatever the task."""
-    calibrated |= {"rates": [0.1, 0.5], "thresholds": [[0.5, 0, 0, 0, 0], [0.9, 0, 0, 0, 0]]}
+def test_how_good_the_names_are_is_said(folder, named):
     result = named()
-    assert (result["threshold"], result["unknown_rate"]) == (0.5, 0.1)
-    assert "a familiarity below 0.500, which about 10 % of your classes" in labels_page(result)
-    for picture in result["pictures"]:
-        assert picture["unknown"] == (picture["familiarity"] < 0.5 and not picture["support"])
-    assert {row["familiarity"] for row in read_table(folder / "out" / "labels.csv")} == {
-        f"{picture['familiarity']:.4f}" for picture in result["pictures"]
-    }
-    assert named(unknown="0.3")["threshold"] == pytest.approx(0.7)
-    off = named(unknown="off")
-    assert (off["calibrated"], off["threshold"], off["unknown_rate"]) == (True, -2, None)
-    assert not any(picture["unknown"] for picture in off["pictures"])
-    assert "No picture is called unknown, as --unknown was off" in labels_page(off)
-    with pytest.raises(UserError, match="--unknown is '2'"):
-        named(unknown="2")
+    estimate = result["estimate"]
+    assert 0 <= estimate["low"] < estimate["right"] <= estimate["high"] <= 100
+    sure = [one["confidence"] for one in result["pictures"] if not one["support"] and not one["unknown"]]
+    assert estimate["right"] == pytest.approx(100 * np.mean(sure), abs=0.06)
+    assert f"About {estimate['right']:.0f} of 100 names are right" in labels_page(result)
+    plain = named(method="cipa")
+    assert (plain["estimate"], plain["threshold"], plain["temperature"]) == (None, None, 1.0)
+    assert "for that the method must be bapa" in labels_page(plain)
 
 
 def test_predict_wants_the_same_weights(folder, named, model, tmp_path):

@@ -42,9 +42,9 @@ def test_ordinary_names_stay_as_they_are():
 
 @given(st.lists(st.tuples(file_names, class_names, class_names), min_size=1, max_size=4))
 def test_the_table_survives_and_holds_no_formula(rows):
-    numbers = {"confidence": 0.5, "margin": 0.1, "familiarity": 0.2, "unknown": False, "support": False}
+    numbers = {"confidence": 0.5, "margin": 0.1, "density": 0.2, "unknown": False, "support": False, "group": None}
     pictures = [{"file": to_text(file), "label": one, "runner_up": other} | numbers for file, one, other in rows]
-    text = labels_csv_text({"pictures": pictures, "calibrated": False}).encode().decode()
+    text = labels_csv_text({"pictures": pictures}).encode().decode()
     back = list(csv.reader(io.StringIO(text, newline="")))[1:]
     assert len(back) == len(rows)
     for cells, (file, label, other) in zip(back, rows):

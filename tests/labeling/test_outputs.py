@@ -57,7 +57,7 @@ def test_the_json_is_the_contract(folder, named, model):
     assert result["model"]["name"] == str(model)
     assert result["method"]["name"] == "bapa"
     assert "device" not in result["method"]["settings"]
-    assert (result["calibrated"], result["threshold"], result["skipped"]) == (False, None, [])
+    assert (result["unnamed"], result["skipped"]) == ([], [])
     paths = result["paths"]
     assert np.array(paths["steps"]).shape == (3, 9, 2)
     assert np.array(paths["rows"]).shape == (24, 2)
@@ -71,7 +71,6 @@ def test_pictures_that_are_all_the_same_have_no_paths(model):
     rows = np.ones((24, 8), np.float32)
     codes = np.array([0, 1] + [-1] * 22)
     about = {"model": "m", "weights": "0" * 16, "size": 8, "mean": [0.5] * 3, "std": [0.5] * 3, "trained_on": ""}
-    about["calibration"] = None
     for given in (rows, rows + 1e-8 * np.random.default_rng(0).random((24, 8)).astype(np.float32)):
         task = Collection.of_rows("t", list("abcdefghijklmnopqrstuvwx"), np.arange(24), given, codes, ["a", "b"], about)
         result = task.name(make_estimator("bapa", {})).result

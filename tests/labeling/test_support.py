@@ -91,11 +91,11 @@ def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
 def test_a_class_called_like_a_mark_is_guessed_like_any(tmp_path, paint, name):
     paint(tmp_path / "given.png", "red")
     paint(tmp_path / "guessed.png", "red")
-    sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.zeros(2, bool))
+    sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.full(2, -1), np.zeros(2, bool))
     for origin in (IN_FOLDER, IN_TABLE, CORRECTED):
         codes = np.array([0, UNLABELED])
         records = picture_records(["given.png", "guessed.png"], sure, codes, [name, "dog"], np.full(2, origin))
-        text = labels_csv_text({"pictures": records, "calibrated": False})
+        text = labels_csv_text({"pictures": records})
         (tmp_path / "labels.csv").write_text(text, newline="")
         found = read_support([tmp_path / "labels.csv"], tmp_path, least=0)
         assert labels_of(found, tmp_path) == [("given.png", name)]

@@ -187,12 +187,14 @@ def test_counts_and_bars_are_of_all_pictures_though_a_sample_is_shown():
 
 
 def test_the_page_says_whether_unknown_pictures_are_found():
-    sure, unsure = parsed(labels()), parsed(labels(calibrated=False, threshold=None))
-    assert "resembles none of the examples is marked unknown" in sure.all("header")[0][1]
-    assert "unknown below familiarity 0.3" in sure.all("div", "details")[0][1]
-    assert "does not find pictures of none of the classes, as it is not calibrated" in unsure.all("header")[0][1]
+    sure, unsure = parsed(labels()), parsed(labels(threshold=None))
+    assert "resembles none of the classes is marked unknown" in sure.all("header")[0][1]
+    assert "density below 0.300" in sure.all("div", "details")[0][1]
+    assert "No picture is marked unknown: for that the method must be bapa" in unsure.all("header")[0][1]
     assert all("about 80 % are right" in page.all("header")[0][1] for page in (sure, unsure))
-    assert (shown(labels())["calibrated"], shown(labels(calibrated=False))["calibrated"]) == (True, False)
+    assert "About 93 of 100 names are right (88–99)." in sure.all("header")[0][1]
+    assert "2 classes have one example, which is few" in sure.all("header")[0][1]
+    assert (shown(labels())["calibrated"], shown(labels(threshold=None))["calibrated"]) == (True, False)
 
 
 def test_two_thousand_pictures_weigh_little_more_than_their_previews():

@@ -207,19 +207,20 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
     rest = [place for place in board.present if place not in board.labels and place not in reasons]
     rest.sort(key=lambda place: (round(record_of[place]["margin"], 4) if named else 0, place))
     known |= {"answers": _columns(board, record_of) if named else None}
-    known |= {"calibrated": bool(named and named.result["calibrated"]), "reasons": reasons}
+    known |= {key: named.result[key] if named else None for key in ("unnamed", "estimate")}
+    known |= {"calibrated": bool(named and named.result["threshold"] is not None), "reasons": reasons}
     return known | {"next": [*reasons, *rest], "suggested": len(reasons)}
 
 
 def _columns(board: Board, record_of: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     """One list per value, with an entry per picture: short in JSON, and quick to read."""
     number = {name: place for place, name in enumerate(board.classes)}
-    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0}
+    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0, "group": None}
     rows = [none] * len(board.pictures)
     for place, record in record_of.items():
         sure = {key: round(record[key], 4) for key in ("confidence", "margin")}
         said = {"label": number[record["label"]], "second": number.get(record["runner_up"], -1)}
-        rows[place] = said | sure | {"unknown": int(record["unknown"])}
+        rows[place] = said | sure | {"unknown": int(record["unknown"]), "group": record["group"]}
     return {key: [row[key] for row in rows] for key in none}
 
 

@@ -186,7 +186,7 @@ def first_pictures(board: Board) -> dict[int, str]:
         return {}
     ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
-    return {ordered[one.row]: next_record(one, {"file": ""})["reason"] for one in suggest(centred(rows), codes, NEXT)}
+    return {ordered[one.row]: next_record(one, "")["reason"] for one in suggest(centred(rows), codes, NEXT)}
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

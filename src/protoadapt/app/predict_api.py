@@ -34,7 +34,8 @@ class Prediction(BaseModel):
     confidence: float = Field(description="its probability, 0 to 1")
     runner_up: str = Field(description="second likeliest class")
     margin: float = Field(description="difference of the two probabilities")
-    unknown: bool = Field(description="the picture resembles no example; always false if not calibrated")
+    unknown: bool = Field(description="the picture resembles none of the classes")
+    group: str | None = Field(description="where it resembles others of a kind without a name: that group")
 
 
 class Unreadable(BaseModel):
@@ -49,7 +50,6 @@ class Predictions(BaseModel):
 
     pictures: list[Prediction]
     skipped: list[Unreadable]
-    calibrated: bool
 
 
 class Predictor:
@@ -86,7 +86,6 @@ class Predictor:
 def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     """POST /api/predict and GET /health."""
     routes, decoders, classifier = APIRouter(tags=["predict"]), asyncio.Semaphore(DECODERS), predictor.classifier
-    calibrated = classifier.threshold is not None
 
     async def decoded(upload: Upload) -> Read:
         async with decoders:
@@ -111,13 +110,13 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
         names = [upload.name for upload, one in found if one.pixels is not None]
         records = picture_records(names, answers, np.full(len(rows), UNLABELED), classifier.classes)
         pictures = [Prediction(name=record["file"], **record) for record in records]
-        return Predictions(pictures=pictures, skipped=skipped, calibrated=calibrated)
+        return Predictions(pictures=pictures, skipped=skipped)
 
     @routes.get("/health")
     def health() -> dict[str, Any]:
         """Answers as soon as pictures are answered."""
         model = str(predictor.metadata["model"])
-        return {"status": "ok", "model": model, "classes": classifier.classes, "calibrated": calibrated}
+        return {"status": "ok", "model": model, "classes": classifier.classes}
 
     return routes
 

@@ -69,7 +69,7 @@ EXTRAS = {
 }
 """The extra that brings each module which a plain install lacks."""
 _FULL = {
-    **dict.fromkeys(("calibrate", "check", "label", "predict", "suggest"), "label"),
+    **dict.fromkeys(("check", "label", "predict", "suggest"), "label"),
     **dict.fromkeys(("demo", "train"), "train"),
     "export": "onnx",
     "serve": "app",

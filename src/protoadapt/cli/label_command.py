@@ -1,5 +1,6 @@
 """`protoadapt label`."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +12,6 @@ from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
 
 EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
 MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"
-UNKNOWN_HELP = "share of known pictures that may be called unknown, up to 0.5 (default: 0.1); off: none"
 
 
 def label_command(
@@ -24,7 +24,7 @@ def label_command(
     settings: options.Settings = None,
     sort: options.Sort = None,
     sort_unknown: options.SortUnknown = None,
-    unknown: Annotated[str | None, option(UNKNOWN_HELP, "off|RATE")] = None,
+    explain: Annotated[Path | None, option("one of the pictures: say why it is called what it is", "FILE")] = None,
     cache: options.FeatureCache = None,
     device: options.Device = "auto",
 ) -> None:
@@ -34,6 +34,7 @@ def label_command(
     classifier for `predict`.
     """
     of_images = {"--images": images, "--sort": sort, "--sort-unknown": sort_unknown, "--cache": cache}
+    of_images |= {"--explain": explain}
     if features:
         options.refuse_unused(of_images, "with --features")
     elif not images:
@@ -45,21 +46,35 @@ def label_command(
         )
     from protoadapt import labeling
     from protoadapt.core.methods import parse_assignments
-    from protoadapt.report.label_page import labels_page, labels_summary
+    from protoadapt.report.label_page import labels_findings, labels_page, labels_summary
 
     given: dict[str, Any] = {"features": features, "model": model, "method": method, "cache": cache}
     given |= {"settings": parse_assignments(settings or []), "device": options.find_device(device)}
-    given |= {"sort": sort, "sort_unknown": sort_unknown, "unknown": unknown}
+    given |= {"sort": sort, "sort_unknown": sort_unknown, "explain": explain}
     with bars(lines=features is not None) as report:
         result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
     if any(one["found"] for one in result["classes"]):
         for one in result["classes"]:
             maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
             print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
-    print(labels_summary(result))
+    print(labels_summary(result), *labels_findings(result), sep="\n")
     say_notes(result["notes"], out / "labels.json")
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")
     if result.get("left_alone"):
         print(f"not written by protoadapt and left as is: {count(result['left_alone'], 'file')} in {out / 'sorted'}")
     written = [*(["labels.parquet"] if features else []), "labels.csv", "report.html"]
     print(", ".join(str(out / name) for name in written if (out / name).exists()))
+    if explain:
+        print(*map(for_terminal, _explanation(result["explained"])), sep="\n")
+
+
+def _explanation(one: Mapping[str, Any]) -> list[str]:
+    """Why a picture is called what it is, in lines."""
+    said = "labelled by you" if one["support"] else f"{one['confidence']:.0%}, next {one['runner_up']}"
+    group = f"it looks like others of a kind without a name, {one['group']}" if one["group"] else ""
+    density = f"density {one['density']:.2f}"
+    if one["threshold"] is not None:
+        below = one["density"] < one["threshold"]
+        density += f", {'below' if below else 'above'} {one['threshold']:.2f}, under which pictures are unknown"
+    lines = [f"{one['file']}: {one['label']} ({said})", *filter(None, [group]), density, "the nearest examples:"]
+    return lines + [f"{near['resemblance']:7.2f} {near['label']}: {near['file']}" for near in one["nearest"]]

@@ -9,10 +9,7 @@ from protoadapt.core.errors import UserError, for_terminal
 def models_command(
     name: Annotated[str, argument("a name or a model file: print its card", "NAME")] = "",
 ) -> None:
-    """List the networks that have a name, or describe one.
-
-    A network that is calibrated marks pictures of none of the classes as unknown.
-    """
+    """List the networks that have a name, or describe one."""
     from protoadapt.report.tables import text
     from protoadapt.vision.networks.cards import find_card, overview
 
@@ -26,10 +23,10 @@ def models_command(
     rows = []
     for card in overview():
         row = [card.get(key) for key in keys]
-        row += [card["mb"] and f"{card['mb']:.1f}", "yes" if card.get("calibration") else "no", card["state"]]
+        row += [card["mb"] and f"{card['mb']:.1f}", card["state"]]
         rows.append(["–" if value is None else str(value) for value in row])
-    print(text(["name", "trained on", "network", "pixels", "dims", "MB", "calibrated", ""], rows))
-    print("\n`protoadapt models NAME` prints the accuracies measured with a network, its licence and its calibration.")
+    print(text(["name", "trained on", "network", "pixels", "dims", "MB", ""], rows))
+    print("\n`protoadapt models NAME` prints the accuracies measured with a network, and its licence.")
     print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file of your own.")
 
 
@@ -44,9 +41,6 @@ def _card(card: dict[str, Any]) -> list[str]:
         if card.get("numbers"):
             numbers = [n | {"accuracy": f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"} for n in card["numbers"]]
             lines += ["", *text(header, [[str(n[key]) for key in header] for n in numbers]).split("\n")]
-        if not (calibration := card.get("calibration")):
-            return [*lines, "", "not calibrated"]
-        rule = "a picture is unknown when its familiarity is below the threshold of its task"
-        return [*lines, "", f"calibrated on {calibration['features']}: {rule}"]
+        return lines
     except (LookupError, TypeError, ValueError, AttributeError):
         return [*lines, "", "the rest of the card is incomplete"]

@@ -55,7 +55,7 @@ Settings = Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag=
 Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
 SortUnknown = Annotated[
     str | None,
-    option("with --sort: unknown pictures go to their likeliest class (default), or sorted/unknown/", "together|apart"),
+    option("with --sort: unknown pictures go to sorted/unknown/ (default), or their likeliest class", "apart|together"),
 ]
 Seed = Annotated[int, option("random seed: the same seed draws the same episodes")]
 

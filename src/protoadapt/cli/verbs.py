@@ -8,7 +8,7 @@ import typer
 from protoadapt import __version__
 
 RESEARCH = ("demo", "data", "recipes", "train", "extract", "manifest", "evaluate", "compare", "tune", "methods")
-LABELLING = ("report", "label", "predict", "suggest", "check", "serve", "models", "export", "calibrate")
+LABELLING = ("report", "label", "predict", "suggest", "check", "serve", "models", "export")
 VERBS = RESEARCH + LABELLING
 """In the order of the help. The verb VERB is the function VERB_command of the module of that name."""
 

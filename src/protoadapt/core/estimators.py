@@ -216,14 +216,13 @@ class BAPAClassifier(PrototypeClassifier):
     those of `class_prior`. Without unlabelled rows the labelled ones alone move the class means, so that each claims
     its own.
 
-    discover=True looks for rows of no class in `classes_` (`methods.unnamed`): kinds without a name, and strays. After
-    `fit` then:
+    discover=True looks for rows of no class in `classes_` (`methods.unnamed`), kinds without a name and strays, and
+    measures how sure the answers are. `predict` gives the likeliest class with a name in any case. After `fit` then:
 
-    n_unnamed_           how many groups without a name there are; prototypes_ and class_bias_ have them last
-    unnamed_ (n)         of each fitted row HAS_NAME, STRAY or the number of its group from 0; `predict_unnamed` says it
-                         of new rows. `predict` gives the likeliest class with a name in any case
-    temperature_         probabilities are softmax(logits / temperature_), measured on the fit
-    least_density_       rows of less density are strays
+    n_unnamed_       number of groups without a name; prototypes_ and class_bias_ have them last
+    unnamed_ (n)     of each fitted row HAS_NAME, STRAY or the number of its group from 0, as `predict_unnamed` says
+    temperature_     probabilities are softmax(logits / temperature_)
+    least_density_   rows of less density are strays
     """
 
     method = staticmethod(bapa)
@@ -272,6 +271,10 @@ class BAPAClassifier(PrototypeClassifier):
             self.unnamed_ = np.where(labelled, HAS_NAME, self.predict_unnamed(X))
         return self
 
+    def path(self, X, y) -> np.ndarray:
+        """(n_iter + 1, W, D), as for all classifiers: of the classes that have a name, without looking for others."""
+        return super(BAPAClassifier, clone(self).set_params(discover=False)).path(X, y)
+
     def predict_unnamed(self, X) -> np.ndarray:
         """(n): HAS_NAME for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
         X = self._checked(X)
@@ -286,14 +289,12 @@ class BAPAClassifier(PrototypeClassifier):
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         self.n_unnamed_, self.temperature_, self.least_density_ = 0, 1.0, -np.inf
-        return self._discovered(support, codes, arrays) if self.discover else super()._learn(support, codes, arrays)
+        steps = self._discovered if self.discover else self._steps
+        return steps(*self._labelled(support, codes), arrays)
 
-    def _discovered(
-        self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]
-    ) -> Iterator[PrototypeModel]:
+    def _discovered(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         """The models of all rows, with the groups that a sample of them shows."""
-        x, y = self._labelled(support, codes)
-        some = self._powered(sampled(arrays, unnamed.sample_size(len(y)), support[:0]))
+        some = self._powered(sampled(arrays, unnamed.sample_size(len(y)), x[:0].cpu().numpy()))
         seeds = unnamed.discover(self._rule(), x, y, some)
         self.n_unnamed_ = len(seeds)
         labels, begun = unnamed.with_groups(y, *seeds.shape)

@@ -142,23 +142,29 @@ def slack(scores: Array) -> Array:
     return xp.finfo(scores.dtype).eps ** 0.75 * xp.clip(size, 1, None)
 
 
-def two_best(scores: Array) -> tuple[Array, Array]:
+def two_best(scores: Array, n_classes: int | None = None) -> tuple[Array, Array]:
     """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
-    where there is one class.
+    where there is one class. n_classes: how many classes can be chosen, the first of all; None: all.
 
     Of classes that tie to within rounding the first is taken, so that a row's label does not depend on its block.
     """
     xp = library(scores)
-    n, way = scores.shape
+    n, way = len(scores), n_classes or scores.shape[1]
     rows, classes = (xp.arange(count, device=scores.device) for count in (n, way))
     best = []
-    rest = scores
+    rest = scores[:, :way]
     for _ in range(min(2, way)):
         tied = rest >= xp.amax(rest, axis=1, keepdims=True) - slack(rest)
         best.append(xp.argmax(xp.where(tied, 1, 0), axis=1, keepdims=True))
         rest = xp.where(classes == best[-1], -xp.inf, rest)
     chosen = xp.concat(best, axis=1)
     return chosen, softmax(scores)[rows[:, None], chosen]
+
+
+def log_density(logits: Array) -> Array:
+    """(n): log Σ_c exp l_c of logits (n, W), how near a row is to any class (`methods.unnamed`)."""
+    xp, most = library(logits), library(logits).amax(logits, axis=1)
+    return most + xp.log(xp.exp(logits - most[:, None]).sum(1))
 
 
 def softmax(scores: Array) -> Array:

@@ -2,13 +2,14 @@
 
 A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
 scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c (rule
-"euclid"), its class probabilities softmax(logits / temperature). With a calibrated network (`familiarity`), a row whose
-familiarity with the labelled rows is below `threshold` is unknown: it may belong to none of the classes.
+"euclid"), its class probabilities softmax(logits / temperature). Prototypes after those of the classes are of groups
+without a name (`core.methods.unnamed`). A row that is likeliest in such a group, or whose density log Σ_c exp l_c is
+below `threshold`, is unknown: it may belong to none of the classes.
 
 `load_classifier` returns numpy arrays, and answering with them loads no torch; `Classifier.of` and `to` have tensors.
 
-File: safetensors with center (D), prototypes (W, D), class_bias (W) and means (W, D) of the labelled rows; everything
-else is JSON in its metadata. No code runs on load.
+File: safetensors with center (D), prototypes (C, D) and class_bias (C) of W classes and C − W groups; everything else
+is JSON in its metadata. No code runs on load.
 """
 
 import json
@@ -24,20 +25,17 @@ from safetensors.numpy import save
 from protoadapt.core import prototype_model
 from protoadapt.core.errors import UserError, finite, whole
 from protoadapt.core.files import written_whole
-from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, power_transform, unit
-from protoadapt.labeling.names import UNKNOWN
+from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, log_density, power_transform
+from protoadapt.labeling.names import UNKNOWN, group_name
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 
 if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
 _SCHEMA = "protoadapt-classifier/1"
-TEMPERATURE = 0.85
-"""Of all class probabilities, softmax(logits / T): that of BAPA with the smallest calibration error over collections of
-different kinds. An estimate from a task's own pictures is no better, and worse where labels were suggested."""
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
-_SHAPES = {"center": "D", "prototypes": "WD", "class_bias": "W", "means": "WD"}
+_SHAPES = {"center": "D", "prototypes": "CD", "class_bias": "C"}
 _LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
@@ -46,8 +44,9 @@ class Answers(NamedTuple):
 
     best: np.ndarray  # (n, 2): the two likeliest classes
     probability: np.ndarray  # (n, 2): their probabilities
-    familiarity: np.ndarray  # (n): the largest product with the mean of a class (`Classifier.means`)
-    unknown: np.ndarray  # (n): whether it may belong to none of the classes; False where the network is not calibrated
+    density: np.ndarray  # (n): log Σ_c exp l_c
+    group: np.ndarray  # (n): the number of its group from 0; −1: it is likeliest in a class
+    unknown: np.ndarray  # (n): whether it may belong to none of the classes
 
     def at(self, places: Any) -> "Answers":
         """The answers to some of the rows."""
@@ -63,41 +62,30 @@ class Classifier:
 
     classes: list[str]
     center: Array  # (D)
-    prototypes: Array  # (W, D)
-    class_bias: Array  # (W)
-    means: Array  # (W, D): mean of each class's labelled rows, prepared and of unit length; or `familiar_means`
+    prototypes: Array  # (C, D): of the W classes, then of the groups
+    class_bias: Array  # (C)
     similarity: str  # "cosine" or "euclid"
     scale: float  # τ or λ
     power: str  # "auto", "strict" or "off"
     beta: float
     l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
-    temperature: float = TEMPERATURE
-    threshold: float | None = None  # of familiarity; None: the network is not calibrated
+    temperature: float = 1.0
+    threshold: float | None = None  # of density; None: no row is below
 
     @classmethod
-    def of(
-        cls,
-        fitted: "PrototypeClassifier",
-        classes: list[str],
-        model: dict[str, Any],
-        rows: np.ndarray,
-        codes: np.ndarray,
-    ) -> "Classifier":
-        """The classifier of a fitted estimator.
-
-        rows (n, D), codes (n): the rows it was fitted on and their classes, negative where unlabelled; only the
-        labelled rows are used.
-        """
-        import torch
-
-        own = fitted.model
+    def of(cls, fitted: "PrototypeClassifier", classes: list[str], model: dict[str, Any]) -> "Classifier":
+        """The classifier of a fitted estimator."""
+        own, least = fitted.model, getattr(fitted, "least_density_", -math.inf)
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
         compared = (own.similarity, float(own.scale), fitted.power, float(fitted.beta), own.l2)
-        made = cls(classes, center, prototypes, bias, torch.zeros_like(prototypes), *compared, model)
-        labels = torch.from_numpy(codes[codes >= 0])
-        sums = made.means.index_add(0, labels, unit(made.prepare(rows[codes >= 0])))
-        return replace(made, means=sums / labels.bincount(minlength=len(classes))[:, None])
+        threshold = float(least) if math.isfinite(least) else None
+        return cls(classes, center, prototypes, bias, *compared, model, float(fitted.temperature_), threshold)
+
+    @property
+    def groups(self) -> list[str]:
+        """The names of the groups that have none."""
+        return [group_name(group) for group in range(len(self.prototypes) - len(self.classes))]
 
     def prepare(self, rows: Array) -> Array:
         """(n, D): rows (n, D) of features as they are compared with the prototypes: power, centre, unit length."""
@@ -114,25 +102,25 @@ class Classifier:
             )
         size = prototype_model.block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        parts = [self.decide(*self.scores(rows[start : start + size])) for start in starts]
+        parts = [self.decide(self.logits(rows[start : start + size])) for start in starts]
         return Answers(*(np.concatenate(part) for part in zip(*parts)))
 
-    def scores(self, rows: Array) -> tuple[Array, Array]:
-        """Logits (n, W) over the temperature, and familiarity (n), the largest product with `means`, of rows (n, D)."""
-        u = self.prepare(rows)
-        familiarity = library(u).amax(self.means @ (u if self.l2 else unit(u)).mT, axis=0)
-        return self._model().scores(u).mT / self.temperature, familiarity
+    def logits(self, rows: Array) -> Array:
+        """(n, C) of rows (n, D) of features."""
+        return self._model().scores(self.prepare(rows)).mT
 
     def _model(self) -> PrototypeModel:
         return PrototypeModel(self.center, self.prototypes, self.class_bias, self.similarity, self.scale, self.l2)
 
-    def decide(self, logits: Array, familiarity: Array) -> Answers:
-        """The answers from logits (n, W) over the temperature, and familiarity (n)."""
-        best, probability = prototype_model.two_best(logits)
-        if not library(probability).isfinite(probability).all():
+    def decide(self, logits: Array) -> Answers:
+        """The answers from logits (n, C)."""
+        xp, n_classes, density = library(logits), len(self.classes), log_density(logits)
+        best, probability = prototype_model.two_best(logits / self.temperature, n_classes)
+        if not xp.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
-        unknown = familiarity < (-math.inf if self.threshold is None else self.threshold)
-        return Answers(*map(as_numpy, (best, probability, familiarity, unknown)))
+        group = xp.clip(xp.argmax(logits, axis=1) - n_classes, -1, None)
+        unknown = (group >= 0) | (density < (-math.inf if self.threshold is None else self.threshold))
+        return Answers(*map(as_numpy, (best, probability, density, group, unknown)))
 
     def to(self, device: str) -> "Classifier":
         """The same classifier with tensors on this device."""
@@ -194,7 +182,7 @@ def _check(read: Classifier) -> None:
     if not (2 <= len(names) == len(set(plain)) and all(plain)) or UNKNOWN in map(str.casefold, plain):
         raise ValueError(f"its classes are no list of two or more names, or one is called {UNKNOWN!r}")
     "".join(names).encode()  # fails for half a character (a lone surrogate), which is no name
-    sizes = {"W": len(read.classes), "D": len(read.center)}
+    sizes = {"C": max(len(read.prototypes), len(names)), "D": len(read.center)}
     for name, axes in _SHAPES.items():
         tensor = getattr(read, name)
         if tensor.dtype != np.float32 or tensor.shape != tuple(sizes[axis] for axis in axes):
@@ -203,7 +191,7 @@ def _check(read: Classifier) -> None:
             raise ValueError(f"{name} holds NaN, or numbers too large to compute with")
     model = read.model if isinstance(read.model, dict) else {}
     fine = read.similarity in ("cosine", "euclid") and read.power in ("auto", "strict", "off")
-    fine = fine and isinstance(read.l2, bool) and (read.threshold is None or finite(read.threshold, -2, 2))
+    fine = fine and isinstance(read.l2, bool) and (read.threshold is None or finite(read.threshold, -1e6, 1e6))
     fine = fine and all(finite(number, 1e-6, 1e6) for number in (read.scale, read.beta, read.temperature))
     texts = model.get("name"), model.get("weights")
     fine = fine and all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts)

@@ -18,7 +18,7 @@ ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
 
 
 def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
-    """An unfitted estimator by the name of its method, its settings checked."""
+    """An unfitted estimator by the name of its method, its settings checked; BAPA looks for groups without a name."""
     if method not in ESTIMATORS:
         raise no_such("method for labelling", method, ESTIMATORS)
     estimator = ESTIMATORS[method](device=device)
@@ -26,6 +26,8 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
     for key in settings:
         if key not in known:
             raise no_such("setting", key, sorted(known), of=method)
+    if "discover" in known:
+        settings = {"discover": settings.get("class_prior") is None} | dict(settings)
     estimator.set_params(**settings).check_settings()
     return estimator
 

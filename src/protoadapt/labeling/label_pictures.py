@@ -181,7 +181,7 @@ def label(
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
     sort_unknown: str | None = None,
-    unknown: str | float | None = None,
+    explain: str | Path | None = None,
     cache: str | Path | None = None,
     device: str = "cpu",
     page: Page | None = None,
@@ -202,10 +202,10 @@ def label(
     method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
     settings : settings of the method by name; the defaults are those of its estimator.
     sort : "copy" or "link" puts the pictures of `images` into `out`/sorted/CLASS/ as well.
-    sort_unknown : with `sort`: "together" (default) keeps a picture that may be of none of the classes in the folder of
-        its likeliest class; "apart" puts it into `out`/sorted/unknown/, where a picture that a person called unknown
-        goes in any case.
-    unknown : how many of the known pictures may be called unknown, as a share up to 0.5; None: 0.1; "off": none.
+    sort_unknown : with `sort`: "apart" (default) puts a picture that may be of none of the classes into
+        `out`/sorted/unknown/, or that of its group, such as unnamed-1/; "together" into the folder of its likeliest
+        class. A picture that a person called unknown goes into unknown/ in any case.
+    explain : one of the pictures: the result then has `explained`, why it is called what it is (`explain`).
     cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
     page : makes `out`/report.html of the result, such as `protoadapt.report.label_page.labels_page`; None: no page.
@@ -215,7 +215,8 @@ def label(
     Returns
     -------
     What labels.json holds: `classes`, one record per picture in `pictures` (of a table a sample; `classes` count all
-    rows), `skipped` files with reasons, `notes`, the `model`, `method`, `calibrated`, `threshold` and `paths` for the
+    rows), `unnamed` groups of pictures that resemble each other and no class, `estimate`, of 100 names how many are
+    right, `skipped` files with reasons, `notes`, the `model`, `method`, `temperature`, `threshold` and `paths` for the
     report (`protoadapt.report`).
 
     Examples
@@ -236,38 +237,43 @@ def label(
 
     def learner() -> Any:
         libraries.result()
-        from protoadapt.labeling.familiarity import checked_rate
         from protoadapt.labeling.label_methods import make_estimator
 
-        return make_estimator(method, settings or {}, device), checked_rate(unknown)
+        return make_estimator(method, settings or {}, device)
 
-    if settings or method != DEFAULT_METHOD or unknown is not None or features:
+    if settings or method != DEFAULT_METHOD or features:
         learner()  # mistakes are said before the work
     examples = read_support(support, images)
     check_way(sort, classes=class_names(examples.examples))
     if images is not None:
         network = DEFAULT_MODEL if model is None else model
         embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
-        estimator, rate = learner()
+        estimator = learner()
         collection = pictures_collection(images, examples, embedded)
     else:
         from protoadapt.labeling.collection import parts_collection
 
-        estimator, rate = learner()
-        passes = estimator.get_params().get("n_iter", 0) + 2
+        estimator = learner()
+        passes = estimator.get_params().get("n_iter", 0) + 3
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
     with output.alone():
         output.check_corrections(collection.knows, images, support)
         write_rows: Any = nullcontext(lambda block: None)
         if features:
-            write_rows = outputs.parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+            from protoadapt.labeling.parquet import parquet_writer
+
+            write_rows = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
         with thread_pool(1) as pool, write_rows as each:
             pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
-            named = collection.name(estimator, rate=rate, each=each)
+            named = collection.name(estimator, each=each)
         result = named.result
         if features:
             result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
         output.write(collection, named, on_progress, support)
+    if explain is not None:
+        from protoadapt.labeling.explain import explained
+
+        return result | {"explained": explained(collection, named, explain)}
     return result
 
 
@@ -321,7 +327,7 @@ def predict(
     Returns
     -------
     `pictures`: one record per picture with file, label, confidence, runner_up, margin and unknown; `classes`, `model`,
-    `calibrated`, and `skipped` files with reasons. With `out`, what labels.json holds, as `label` returns it: files are
+    and `skipped` files with reasons. With `out`, what labels.json holds, as `label` returns it: files are
     relative to the folder that all pictures have in common.
 
     Examples
@@ -351,7 +357,6 @@ def predict(
         return {
             "schema": "protoadapt-predictions/1",
             "model": fitted.model,
-            "calibrated": fitted.threshold is not None,
             "classes": fitted.classes,
             "pictures": outputs.picture_records(files, fitted.answer(rows), codes, fitted.classes),
             "skipped": skipped_records(skipped),

@@ -23,6 +23,16 @@ UNKNOWN = "unknown"
 """The label of pictures that belong to none of the classes; no class can have this name."""
 
 
+def group_name(number: int) -> str:
+    """The name of a group of pictures that nobody named, by its number from 0."""
+    return f"unnamed-{number + 1}"
+
+
+def is_group(name: str) -> bool:
+    """Whether this is the name of such a group."""
+    return re.fullmatch(r"unnamed-[1-9]\d*", name) is not None
+
+
 def to_text(path: str) -> str:
     """A path of this system as clean text, with "/" between folders."""
     path = path.replace(os.sep, "/") if os.sep != "/" else path.replace("\\", "\\\\")

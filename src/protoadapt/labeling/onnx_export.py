@@ -2,9 +2,9 @@
 
 Input: `pixels` (N, 3, size, size), uint8, RGB, any N: decoded pictures resized to size × size, which the file
 normalises itself. Output: `features` (N, D); with a classifier `probabilities` (N, W) in the order of the metadata's
-`classes`, and `familiarity` (N). Metadata, each value JSON: size, mean, std, backbone, dataset, crop, weights; with a
-classifier also classes, temperature (already applied to the probabilities) and threshold: a picture whose familiarity
-is below it belongs to none of the classes (null where the network is not calibrated).
+`classes`, and `density` (N). Metadata, each value JSON: size, mean, std, backbone, dataset, crop, weights; with a
+classifier also classes, the groups without a name after them, temperature (already applied to the probabilities) and
+threshold: a picture whose density is below it belongs to none of the classes (null where none does).
 
 onnxruntime runs the file beside torch before it gets its name; a file that differs is not kept.
 """
@@ -24,6 +24,7 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, written_whole
+from protoadapt.core.prototype_model import log_density
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.label_pictures import load_same
 from protoadapt.vision import networks
@@ -54,8 +55,8 @@ class FromPixels(nn.Module):
         rows = self.network((pixels.float() - self.mean) / self.std)
         if self.classifier is None:
             return (rows,)
-        logits, familiarity = self.classifier.scores(rows)
-        return logits.softmax(1), familiarity
+        logits = self.classifier.logits(rows)
+        return (logits / self.classifier.temperature).softmax(1), log_density(logits)
 
 
 def export(name: str | Path, out: str | Path, classifier: Classifier | None = None) -> dict[str, Any]:
@@ -97,8 +98,9 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     metadata = {key: about[key] for key in KEPT} | ({"resize": about["resize"]} if about.get("resize") else {})
     outputs = ["features"]
     if classifier is not None:
-        classifier, outputs = classifier.to("cpu"), ["probabilities", "familiarity"]
-        metadata |= {key: getattr(classifier, key) for key in ("classes", "temperature", "threshold")}
+        classifier, outputs = classifier.to("cpu"), ["probabilities", "density"]
+        metadata |= {key: getattr(classifier, key) for key in ("temperature", "threshold")}
+        metadata["classes"] = classifier.classes + classifier.groups
     module = FromPixels(network, about, classifier)
     module.eval()
     with written_whole(out) as file:

@@ -1,6 +1,7 @@
 """What the verbs write: a csv for people, a json, a page, each whole or not at all, and all that lies beside.
 
-`label` and `predict` have one record per picture, in labels.csv and labels.json; with --features in labels.parquet.
+`label` and `predict` have one record per picture, in labels.csv and labels.json; with --features in labels.parquet
+(`parquet`).
 """
 
 import hashlib
@@ -19,8 +20,8 @@ from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead
 from protoadapt.labeling import support
 from protoadapt.labeling.classifier import Answers, save_classifier
-from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, name_in, to_folder, to_text
-from protoadapt.labeling.sorting import APART, check_way, sort_pictures
+from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, group_name, name_in, to_folder, to_text
+from protoadapt.labeling.sorting import TOGETHER, check_way, sort_pictures
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
 from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.walk import Skipped
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection, Named
 
 SCHEMA = "protoadapt-labels/1"
-_COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "familiarity", "unknown", "guess")
+_COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "density", "unknown", "group", "guess")
 _CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
 OURS = {_CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
@@ -72,12 +73,13 @@ class AnsweredBlock(NamedTuple):
 
     def labelled(self) -> "AnsweredBlock":
         """The same with what people said in place of the classifier's answers."""
-        given, (best, probability, familiarity, unknown) = self.codes >= 0, self.answers
+        given, (best, probability, density, group, unknown) = self.codes >= 0, self.answers
         first = np.where(given, self.codes, best[:, 0])
         said = self.codes != UNLABELED
         sure = np.where(said[:, None], np.array([1.0, 0.0], probability.dtype), probability)
         unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~given
-        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, familiarity, unknown))
+        group = np.where(said, -1, group)
+        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, density, group, unknown))
 
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
         """One dict per picture, of all pictures or of the chosen ones."""
@@ -91,11 +93,11 @@ def picture_records(
     """One dict per picture, of answers in which labels have their place; codes, origin (n) as in `AnsweredBlock`."""
     records = []
     columns = (part.tolist() for part in (*answers, codes, np.zeros_like(codes) if origin is None else origin))
-    for name, (first, second), (p, q), familiarity, unknown, code, source in zip(names, *columns):
+    for name, (first, second), (p, q), density, group, unknown, code, source in zip(names, *columns):
         runner_up = "" if code != UNLABELED else classes[second]
         record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}
-        record |= {"margin": round(p - q, 6), "familiarity": round(familiarity, 6), "unknown": unknown}
-        record |= {"thumb": None, "support": code >= 0}
+        record |= {"margin": round(p - q, 6), "density": round(density, 6), "unknown": unknown}
+        record |= {"group": None if group < 0 else group_name(group), "thumb": None, "support": code >= 0}
         record |= {"no_class": True} if code == NONE_OF_CLASSES else {}
         label = UNKNOWN if code == NONE_OF_CLASSES else classes[first]
         records.append(record | ({} if code == UNLABELED else {"guess": support.marks(label)[source]}))
@@ -112,14 +114,13 @@ def labels_csv_text(result: Mapping[str, Any]) -> str:
     rows: list[Sequence[object]] = [_COLUMNS]
     for record in result["pictures"]:
         label, runner_up = class_cell(record["label"]), class_cell(record["runner_up"])
-        answered = result["calibrated"] or record["support"]
-        unknown = ("yes" if record["unknown"] else "no") if answered else "uncalibrated"
-        confidence, margin, familiarity = (f"{record[key]:.4f}" for key in ("confidence", "margin", "familiarity"))
+        unknown = "yes" if record["unknown"] else "no"
+        confidence, margin, density = (f"{record[key]:.4f}" for key in ("confidence", "margin", "density"))
         guess = record.get("guess", class_cell(support.guess_of(record["label"])))
-        if record.get("no_class"):  # a person's word needs no calibration
-            label, unknown = UNKNOWN, "yes"
+        if record.get("no_class"):
+            label = UNKNOWN
         file = files.file_cell(record["file"])
-        rows.append([file, label, confidence, runner_up, margin, familiarity, unknown, guess])
+        rows.append([file, label, confidence, runner_up, margin, density, unknown, record["group"] or "", guess])
     return files.csv_text(rows)
 
 
@@ -195,7 +196,7 @@ class LabelOutput(Output):
     ):
         check_way(sort, sort_unknown)
         super().__init__(out, "labels", page, examples)
-        self.sort, self.apart = sort, sort_unknown == APART
+        self.sort, self.apart = sort, sort_unknown != TOGETHER
         self.classifier = files.check_output(self.folder / _CLASSIFIER, kind=OURS[_CLASSIFIER])
 
     def check_corrections(
@@ -244,50 +245,15 @@ class LabelOutput(Output):
 
     def _places(self, records: Sequence[Mapping[str, Any]], root: str) -> dict[str, str]:
         """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with
-        --sort-unknown apart, pictures that may be of no class go below unknown/."""
+        --sort-unknown apart, pictures that may be of no class go below unknown/ or their group's folder."""
         places = {}
         for record in records:
             if not record["file"].startswith("../"):
                 nowhere = record.get("no_class") or (self.apart and record["unknown"])
-                place = os.path.join(UNKNOWN if nowhere else to_folder(record["label"]), from_text(record["file"]))
+                folder = record["group"] or UNKNOWN if nowhere else to_folder(record["label"])
+                place = os.path.join(folder, from_text(record["file"]))
                 places[place] = file_of(root, record["file"])
         return places
-
-
-@contextmanager
-def parquet_writer(
-    path: Path, classes: Sequence[str], check: Callable[[], None] = lambda: None
-) -> Iterator[Callable[[AnsweredBlock], None]]:
-    """Yields a function that appends a block (`AnsweredBlock.labelled`); the file is written whole or not at all.
-
-    One row per picture: file, label, confidence, runner_up, margin, familiarity, unknown, support, and its shard and
-    row there. `check` may still refuse right before the file is replaced.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    name, number = pa.dictionary(pa.int32(), pa.string()), pa.float32()
-    kinds = {"file": pa.string(), "label": name, "confidence": number, "runner_up": name, "margin": number}
-    kinds |= {"familiarity": number, "unknown": pa.bool_(), "support": pa.bool_(), "shard": pa.int32()}
-    schema, labels = pa.schema(kinds | {"row": pa.int32()}), pa.array([*classes, UNKNOWN, None], pa.string())
-    # An open file: of a name pyarrow expands a ~, and refuses one that is not text.
-    with (
-        files.written_whole(path) as partial,
-        open(partial, "wb") as opened,
-        pq.ParquetWriter(opened, schema, compression="zstd") as file,
-    ):
-
-        def add(block: AnsweredBlock) -> None:
-            best, probability, familiarity, unknown = block.answers
-            p, q = probability.T
-            label = labels.take(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
-            runner_up = labels.take(np.where(block.codes == UNLABELED, best[:, 1], len(classes) + 1))
-            place = np.full(len(p), block.part), block.numbers
-            columns = (block.names, label, p, runner_up, p - q, familiarity, unknown, block.codes >= 0, *place)
-            file.write_table(pa.Table.from_pydict(dict(zip(schema.names, columns)), schema))
-
-        yield add
-        check()
 
 
 def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:

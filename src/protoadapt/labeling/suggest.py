@@ -3,15 +3,10 @@
 Without any label, the most typical picture of each cluster (TypiClust: Hacohen, Dekel, Weinshall, Active Learning on a
 Budget, 2022): with few labels, typical pictures teach more than unusual ones.
 
-With labels, three wishes meet in one sum. Let k(i, j) = max(0, cos) be the similarity of two pictures, d_j the doubt
-about picture j (1 − margin; 1 if it may be of none of the classes), and S the labelled and the suggested pictures:
-
-    F(S) = Σ_j w_j · max_{i ∈ S} k(i, j),    w = f + (1 − f) d
-
-is what lies close to a label, pictures in doubt first of all. A picture adds much to F if pictures in doubt
-(uncertainty) are many around it (density) and no label is near them yet (diversity). Pictures are added one by one,
-each time the one that adds most: as F is submodular, this comes within 1 − 1/e of the best choice (Nemhauser et al.,
-1978). Without a floor f, labels go to the borders between classes, and unusual examples teach little
+With labels, k-means splits all other pictures into as many clusters as are asked for, each picture with the weight
+(1 − margin)³, its margin being the difference of its two largest probabilities, and the picture nearest to each centre
+is suggested: pictures in doubt, where these are many, and no two alike. Groups without a name count as classes there,
+so that a group is not suggested picture by picture, and pictures that resemble none of the classes count nothing
 (`benchmarks/suggest.py` has the comparison).
 """
 
@@ -25,7 +20,8 @@ import torch
 from protoadapt.core.errors import UserError, count, whole_number
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.methods.common import unit
-from protoadapt.core.prototype_model import power_transform
+from protoadapt.core.methods.unnamed import kmeans
+from protoadapt.core.prototype_model import as_numpy, power_transform, softmax
 from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.classifier import Classifier
 from protoadapt.labeling.label_methods import make_estimator
@@ -40,28 +36,24 @@ _COLUMNS = ("file", "label", "likely", "runner-up", "reason")
 _MOST = 1000
 """Pictures that can be suggested at once; nobody labels more before looking again."""
 POOL = 4000
-"""Unlabelled pictures that are considered, at most; a sample of more. Their similarities take 64 MB."""
+"""Unlabelled pictures that are considered, at most; a sample of more."""
 _NEIGHBOURS = 20
 """Nearest pictures of the same cluster that typicality is measured by, as in the paper."""
-FLOOR = 0.3
-"""Weight f of a picture without doubt."""
-_AGAIN = 32
-"""Gains that are computed again at once."""
-_SURE = 0.01
-"""Below this doubt a picture is not suggested itself."""
+_SHARPNESS = 3
+"""Power of 1 − margin."""
+_SURE = 0.99
+"""Pictures of a larger margin are not suggested."""
 
 
 class Suggestion(NamedTuple):
     """A picture to label."""
 
     row: int
-    kind: str  # "typical": of a cluster; "uncertain": between two classes; "unknown": may be of none of the classes
-    stands_for: int  # unlabelled pictures, itself included, to which no label and no other suggestion is nearer
+    kind: str  # "typical": of a cluster; "uncertain": between two classes
+    stands_for: int  # pictures of its cluster, itself included
 
 
-def suggest(
-    rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray | None = None, unknown: np.ndarray | None = None
-) -> list[Suggestion]:
+def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray | None = None) -> list[Suggestion]:
     """The n pictures to label next, the most useful first; fewer if there is little left to learn.
 
     Parameters
@@ -70,36 +62,46 @@ def suggest(
     codes : (N) integers, negative for unlabelled rows.
     n : number of pictures.
     margin : (N) difference of a classifier's two largest probabilities; None before there is a classifier.
-    unknown : (N) whether a row may be of none of the classes; None: no row.
 
     Returns
     -------
     list of Suggestion
-        Unlabelled rows, none twice. Pictures that are certain (margin above 0.99 and not unknown) are left out.
+        Unlabelled rows, none twice. Pictures that are certain (margin above 0.99) are left out.
 
     Examples
     --------
     >>> rows = np.array([[1, 0], [0.8, 0.6], [0, 1.0]])
-    >>> suggest(rows, np.array([0, -1, -1]), 1)[0].row
+    >>> suggest(rows, np.array([0, -1, -1]), 1, margin=np.array([1, 0.9, 0.1]))[0].row
     2
     """
     rng = np.random.default_rng(0)  # of the sample, where there are more than POOL rows
-    unlabeled = np.flatnonzero(codes < 0)
-    labeled = np.flatnonzero(codes >= 0)
-    if len(unlabeled) > POOL:
-        unlabeled = np.sort(rng.choice(unlabeled, POOL, replace=False))
-    labeled = rng.choice(labeled, POOL, replace=False) if len(labeled) > POOL else labeled
-    n = min(n, len(unlabeled))
-    if n < 1:
+    pool = np.flatnonzero((codes < 0) if margin is None else (codes < 0) & (margin <= _SURE))
+    if len(pool) > POOL:
+        pool = np.sort(rng.choice(pool, POOL, replace=False))
+    if min(n, len(pool)) < 1:
         return []
-    pool = rows[unlabeled]
-    if not len(labeled):
-        return [Suggestion(int(unlabeled[place]), "typical", size) for place, size in typical(pool, n)]
-    foreign = np.zeros(len(pool), bool) if unknown is None else unknown[unlabeled]
-    doubt = np.ones(len(pool)) if margin is None else np.where(foreign, 1.0, 1 - margin[unlabeled])
-    chosen, stands_for = cover(pool, rows[labeled], doubt, n)
-    kinds = np.where(foreign, "unknown", "typical" if margin is None else "uncertain")
-    return [Suggestion(int(unlabeled[i]), str(kinds[i]), size) for i, size in zip(chosen, stands_for)]
+    u = torch.from_numpy(rows[pool]).float()
+    weight = None if margin is None else torch.from_numpy((1 - margin[pool]) ** _SHARPNESS)
+    clusters, centers = kmeans(u, n, weight)
+    total = clusters.bincount(weight, minlength=len(centers))
+    found: dict[int, Suggestion] = {}
+    for cluster in total.argsort(descending=True, stable=True).tolist():
+        members = (clusters == cluster).nonzero()[:, 0]
+        if not len(members):
+            continue
+        best = members[
+            _most_typical(u[members]) if weight is None else (u[members] - centers[cluster]).norm(dim=1).argmin()
+        ]
+        kind = "typical" if weight is None else "uncertain"
+        found[cluster] = Suggestion(int(pool[best]), kind, len(members))
+    return list(found.values())
+
+
+def _most_typical(u: torch.Tensor) -> int:
+    """TypiClust: the row of a cluster (m, D) with the smallest mean distance to its nearest ones, at most 20."""
+    k = min(_NEIGHBOURS, len(u) - 1)
+    distance = torch.cdist(u, u).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
+    return int(distance.argmin())
 
 
 def centred(rows: np.ndarray) -> np.ndarray:
@@ -107,53 +109,6 @@ def centred(rows: np.ndarray) -> np.ndarray:
     than two classes have an example, and so no classifier prepares the rows."""
     flat = power_transform(torch.from_numpy(rows).float(), 0.5, "auto")
     return unit(flat - flat.mean(0)).numpy()
-
-
-def cover(pool: np.ndarray, labelled: np.ndarray, doubt: np.ndarray, n: int) -> tuple[list[int], list[int]]:
-    """The greedy maximum of F: places in the pool in the order of choice, and how many pictures each stands for.
-
-    pool (m, D), labelled (s, D): rows of unit length; doubt (m): d. What a picture adds only ever shrinks, so a gain of
-    an earlier step bounds the present one from above: only the largest few are computed again, until the largest is one
-    of them (lazy greedy: Minoux, 1978).
-    """
-    rows, weight = torch.from_numpy(pool).float(), torch.from_numpy(FLOOR + (1 - FLOOR) * doubt).float()
-    similarity = torch.from_numpy(pool @ pool.T).float().clamp_(min=0)
-    near = (rows @ torch.from_numpy(labelled).float().mT).amax(1).clamp_(min=0)
-    nearest = torch.full((len(pool),), -1)
-    gain = torch.where(torch.from_numpy(doubt >= _SURE), (similarity - near).clamp_(min=0) @ weight, -1.0)
-    chosen: list[int] = []
-    while len(chosen) < n and (gain >= 0).any():
-        best = -1
-        while best < 0 or gain[best] < gain.amax():
-            largest = gain.topk(min(_AGAIN, len(gain))).indices
-            largest = largest[gain[largest] >= 0]
-            gain[largest] = (similarity[largest] - near).clamp_(min=0) @ weight
-            best = int(largest[gain[largest].argmax()])
-        nearest[(similarity[best] > near) | (torch.arange(len(pool)) == best)] = len(chosen)
-        near = torch.maximum(near, similarity[best])
-        gain[best] = -1
-        chosen.append(best)
-    return chosen, [int((nearest == place).sum()) for place in range(len(chosen))]
-
-
-def typical(pool: np.ndarray, n: int) -> list[tuple[int, int]]:
-    """TypiClust: the most typical row of each of n clusters, largest cluster first, and the cluster's size.
-
-    pool (m, D). Typicality is the inverse of the mean distance to the (at most 20) nearest rows of the same cluster.
-    """
-    n = min(n, len(np.unique(pool, axis=0)))
-    from sklearn.cluster import KMeans
-
-    clusters = KMeans(n, n_init=1, random_state=0).fit_predict(pool)
-    sizes = np.bincount(clusters, minlength=n)
-    found = []
-    for cluster in np.argsort(-sizes, kind="stable")[: np.count_nonzero(sizes)]:
-        members = np.flatnonzero(clusters == cluster)
-        rows = torch.from_numpy(pool[members]).float()
-        k = min(_NEIGHBOURS, len(members) - 1)
-        distance = torch.cdist(rows, rows).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
-        found.append((int(members[distance.argmin()]), len(members)))
-    return found
 
 
 def next_pictures(
@@ -175,25 +130,24 @@ def next_pictures(
     """
     asked = np.array([place for place, record in enumerate(records) if not record.get("no_class")], int)
     rows = np.concatenate([support, features[asked]]).astype(np.float32)
-    codes = np.repeat([0, -1], [len(support), len(asked)])
-    margin, unknown = (
-        np.concatenate([np.ones(len(support)), [records[place][key] for place in asked]])
-        for key in ("margin", "unknown")
-    )
-    found = suggest(unit(classifier.prepare(rows)).numpy(), codes, n, margin=margin, unknown=unknown.astype(bool))
-    return [next_record(one, records[asked[one.row - len(support)]]) for one in found]
+    codes = np.repeat([0, UNLABELED], [len(support), len(asked)])
+    logits = as_numpy(classifier.logits(features[asked]))
+    second, first = np.sort(softmax(logits / classifier.temperature), 1)[:, -2:].T
+    named = logits.argmax(1) < len(classifier.classes)
+    strays = named & np.array([records[place]["unknown"] for place in asked], bool)
+    margin = np.concatenate([np.ones(len(support)), np.where(strays, 1, first - second)])
+    found = suggest(centred(rows), codes, n, margin=margin)
+    names, best = classifier.classes + classifier.groups, np.argsort(-logits, 1, kind="stable")[:, :2]
+    likely = [[names[place] for place in best[one.row - len(support)]] for one in found]
+    return [next_record(one, records[asked[one.row - len(support)]]["file"], two) for one, two in zip(found, likely)]
 
 
-def next_record(suggestion: Suggestion, record: Mapping[str, Any]) -> dict[str, Any]:
-    """One entry of `next`. record: with `file` and, where there is a classifier, `label` and `runner_up`."""
+def next_record(suggestion: Suggestion, file: str, likely: Sequence[str] = ()) -> dict[str, Any]:
+    """One entry of `next`. likely: the two likeliest classes of an uncertain picture."""
     _, kind, stands_for = suggestion
-    why = {
-        "typical": "typical of its group",
-        "uncertain": f"{record.get('label')} or {record.get('runner_up')}",
-        "unknown": "resembles no example",
-    }[kind]
+    why = " or ".join(likely) or "typical of its group"
     like = f"; {count(stands_for - 1, 'similar picture')} without a label" if stands_for > 1 else ""
-    return {"file": record["file"], "kind": kind, "stands_for": stands_for, "reason": why + like}
+    return {"file": file, "kind": kind, "stands_for": stands_for, "reason": why + like}
 
 
 def suggest_folder(
@@ -239,7 +193,7 @@ def suggest_folder(
         assert collection.table is not None  # the rows are in memory
         (rows, codes, row), names = collection.table, list(collection.contents)
         found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n)
-        records = [next_record(one, {"file": names[row.tolist().index(one.row)]}) for one in found]
+        records = [next_record(one, names[row.tolist().index(one.row)]) for one in found]
     else:
         result = collection.name(make_estimator(DEFAULT_METHOD, {}, device), paths=False, n_next=n).result
         likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}

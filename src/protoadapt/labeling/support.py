@@ -139,17 +139,18 @@ def class_names(examples: Iterable[Example]) -> list[str]:
 def folder_examples(root: Path) -> Examples:
     """The class is the first folder below the root (`class_of`); its pictures may be at any depth.
 
-    What `label --sort` wrote can be given, all of it or its folder of unknown pictures, which then is left out.
+    What `label --sort` wrote can be given, all of it or a folder of unknown pictures, which then are left out.
     """
     if _is_of_no_class(root):
         return Examples([], [Skipped(str(root), NO_CLASS)])
     examples, (files, skipped) = [], find_pictures(root)
+    sorted_here = (root / SORTED).is_file()
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
         label = class_of(first)
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
-        elif label.casefold() == UNKNOWN:
+        elif label.casefold() == UNKNOWN or (sorted_here and names.is_group(label)):
             skipped.append(Skipped(str(root / first), NO_CLASS))
         else:
             examples.append(Example(file, label, root))
@@ -157,7 +158,7 @@ def folder_examples(root: Path) -> Examples:
 
 
 def _is_of_no_class(root: Path) -> bool:
-    return root.name == UNKNOWN and (root.parent / SORTED).is_file()
+    return (root.name == UNKNOWN or names.is_group(root.name)) and (root.parent / SORTED).is_file()
 
 
 def class_of(folder: str) -> str:
@@ -170,7 +171,8 @@ def fruitless_folders(root: Path, examples: Iterable[Example]) -> Iterator[Skipp
     fruitful = {os.path.relpath(example.file, root).split(os.sep)[0] for example in examples if example.source == root}
     for name in [] if _is_of_no_class(root) else sorted(os.listdir(root)):
         folder = root / name
-        if name in fruitful or class_of(name).casefold() == UNKNOWN or not folder.is_dir():
+        of_none = class_of(name).casefold() == UNKNOWN or (names.is_group(name) and (root / SORTED).is_file())
+        if name in fruitful or of_none or not folder.is_dir():
             continue
         if name.startswith("."):
             if any(pictures_in(folder)):

@@ -19,19 +19,17 @@ NAMES = "dom label_csv marks operations store views grid classes inspector map d
 MODULES = tuple(f"board/{name}.js" for name in NAMES.split())
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
-_COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "given", "origin", "small")
+_COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "group", "given", "origin", "small")
 _Record = dict[str, Any]
 FIRST = 18  # pictures to label next, where the file does not say which
 _SURE = 0.99  # above it nobody need look
 _LISTED = 2000  # pictures in the table for browsers without scripts
 CONFIDENCE = (
-    "Confidences have one temperature for all models, chosen on collections of different kinds: of the pictures "
-    "labelled with 80 % confidence about 80 % are right, fewer where a class has one odd example or looks like another."
+    "Of the pictures labelled with 80 % confidence about 80 % are right, fewer where a class has one odd example or "
+    "looks like another. "
 )
-CALIBRATED = " A picture that resembles none of the examples is marked unknown, whatever its confidence."
-UNCALIBRATED = (
-    " This model does not find pictures of none of the classes, as it is not calibrated: see protoadapt calibrate."
-)
+MARKED = "A picture that resembles none of the classes is marked unknown, whatever its confidence."
+UNMARKED = "No picture is marked unknown: for that the method must be bapa, and pictures eight or more."
 OFFLINE = tag(
     "p",
     "Corrections made here are kept in this browser and do not change the other labels: save them and run ",
@@ -57,8 +55,9 @@ def labels_page(document: dict[str, Any]) -> str:
     ]
     title = document["title"] or "Labels"
     lead = labels_summary(document)
-    note = CONFIDENCE + (CALIBRATED if document["calibrated"] else UNCALIBRATED) + _threshold(document)
-    lines = [tag("p", lead, class_="lead"), tag("p", note, class_="note"), OFFLINE]
+    note = CONFIDENCE + (UNMARKED if document["threshold"] is None else MARKED)
+    lines = [tag("p", lead, class_="lead"), *(tag("p", one) for one in labels_findings(document))]
+    lines += [tag("p", note, class_="note"), OFFLINE]
     plain = tag("noscript", _plain(records, names))
     details = tag("div", markup.headed(title, lines, sections), plain, class_="details", id="details")
     # The board's style, and inside the details that of other reports.
@@ -87,6 +86,7 @@ def _record(one: dict[str, Any], codes: Mapping[str, int], folder: str | None) -
         "confidence": one["confidence"],
         "margin": one["margin"],
         "unknown": int(one["unknown"]),
+        "group": one["group"],
         "given": "unknown" if one.get("no_class") else one["label"] if one["support"] else None,
         "origin": None if guess.startswith("(folder)") else guess,
         "small": small or large or "",
@@ -110,7 +110,7 @@ def _board_data(document: dict[str, Any], records: Sequence[_Record], names: lis
         "title": document["title"] or "Labels",
         "made": f"{document['made']} {len(records)}",
         "summary": lead,
-        "calibrated": document["calibrated"],
+        "calibrated": document["threshold"] is not None,
         "correction": "(page corrected)" if by_page else "(corrected)",
         "classes": names,
         **{key: [one[key] for one in records] for key in _COLUMNS},
@@ -151,6 +151,27 @@ def labels_summary(document: dict[str, Any]) -> str:
     return f"{words} {'; '.join(rest)}." if rest else words
 
 
+def labels_findings(document: dict[str, Any]) -> list[str]:
+    """Sentences on a parsed labels.json: how good the names are, and what would make them better."""
+    classes, words = document["classes"], []
+    if estimate := document["estimate"]:
+        right, low, high = (round(estimate[key]) for key in ("right", "low", "high"))
+        words.append(f"About {right} of 100 names are right ({low}–{high}).")
+    for group in document["unnamed"]:
+        look = "looks" if group["found"] == 1 else "look"
+        words.append(
+            f"{count(group['found'], 'picture')} {look} like a kind without a name ({group['name']}): name it."
+        )
+    if 2 * sum(one["unknown"] for one in classes) > sum(one["found"] for one in classes):
+        words.append("Most pictures resemble none of the classes: are the examples pictures of the same kind?")
+    if alone := sum(one["support"] == 1 for one in classes):
+        has = "has" if alone == 1 else "have"
+        words.append(
+            f"{count(alone, 'class', 'classes')} {has} one example, which is few: two to five make names surer."
+        )
+    return words
+
+
 def _counts(classes: Sequence[_Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
     shown = {"labelled": "found", "unknown": "unknown", "examples": "support"}
@@ -175,17 +196,6 @@ def _skipped(skipped: Sequence[dict[str, Any]]) -> Section | None:
     return section("Skipped", content, id_="skipped", note=f"{count(len(skipped), 'file')} could not be used.")
 
 
-def _threshold(document: dict[str, Any]) -> str:
-    """A sentence on when a picture is unknown."""
-    threshold, rate = document["threshold"], document.get("unknown_rate")
-    if threshold is None:
-        return ""
-    if threshold <= -1:
-        return " No picture is called unknown, as --unknown was off."
-    share = f", which about {round(100 * rate)} % of your classes' own pictures are expected to be" if rate else ""
-    return f" Unknown means a familiarity below {threshold:.3f}{share}."
-
-
 def _provenance(document: dict[str, Any]) -> Section | None:
     model, method, threshold = document["model"], document["method"], document["threshold"]
     data = model.get("dataset")
@@ -196,8 +206,8 @@ def _provenance(document: dict[str, Any]) -> Section | None:
         ("input", f"{model['size']} pixels"),
         ("method", method["name"]),
         ("settings", pairs(method["settings"])),
-        ("confidence", f"temperature {document['temperature']:g}"),
-        ("calibration", "none" if threshold is None else f"unknown below familiarity {round(threshold, 3)}"),
+        ("confidence", f"temperature {document['temperature']:.3g}"),
+        ("unknown", "none" if threshold is None else f"density below {threshold:.3f}, or of a kind without a name"),
         ("versions", pairs(document["versions"])),
     ]
     return section("Provenance", facts(known), id_="provenance")

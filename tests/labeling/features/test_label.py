@@ -2,21 +2,18 @@
 
 import csv
 import json
-import shutil
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from helpers.archive import CLASSES, label_features, of, write_csv
-from helpers.calibrated import calibration
 
 from protoadapt import UserError
 from protoadapt.cli.label_command import label_command
 from protoadapt.core.parts import open_parts, read_lists
 from protoadapt.labeling import load_classifier, predict
-from protoadapt.labeling.classifier import TEMPERATURE
-from protoadapt.labeling.label_methods import ESTIMATORS
+from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.onnx_export import export
 from protoadapt.vision import networks
 from protoadapt.vision.pictures.walk import find
@@ -27,26 +24,17 @@ pq = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("without_paths")
 
 
-def with_card(model, folder):
-    """A copy of the model with a calibrated card."""
-    card = {"schema": "protoadapt-model/1", "weights": networks.load(model)[1]["weights"]}
-    own = shutil.copy(model, folder / model.name)
-    own.with_suffix(".json").write_text(json.dumps(card | {"calibration": calibration(0.05)}))
-    return own
-
-
 @pytest.mark.parametrize("method", ["bapa", "cipa", "protonet", "semi_protonet", "soft_kmeans"])
 def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_path):
     names, rows = table
     given = write_csv(tmp_path / "s.csv", names, shots=3)
     result = label_features([tmp_path / "s.csv"], features, tmp_path / "out", method=method)
     y = np.array([given.get(name) for name in names], object)
-    model = ESTIMATORS[method]().fit(rows, y)
+    model = make_estimator(method, {}).fit(rows, y)
     found = of(tmp_path / "out")
     assert list(found) == names
     assert [row["label"] for row in found.values()] == model.transduction_.tolist()
-    sharper = model.predict_proba(rows) ** (1 / TEMPERATURE)
-    for row, best, p in zip(found.values(), model.two_best_, np.sort(sharper / sharper.sum(1, keepdims=True))[:, ::-1]):
+    for row, best, p in zip(found.values(), model.two_best_, np.sort(model.predict_proba(rows))[:, ::-1]):
         if row["file"] in given:
             assert (row["support"], row["confidence"], row["runner_up"], row["margin"]) == (True, 1, None, 1)
         else:
@@ -83,20 +71,17 @@ def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive
     assert saved.model["weights"] == networks.load(model)[1]["weights"]
 
 
-def test_pictures_of_no_class_are_unknown_as_in_memory(features, model, table, tmp_path):
-    """The shade that nobody named, by the model's card as it is now, and as the saved classifier says of the rows."""
+def test_pictures_of_no_class_are_a_group_as_in_memory(features, table, tmp_path):
+    """The shade that nobody named, as the saved classifier says of the rows."""
     names, rows = table
     write_csv(tmp_path / "all.csv", names, shots=4)
     lines = (tmp_path / "all.csv").read_text().splitlines()
     (tmp_path / "s.csv").write_text("\n".join(line for line in lines if not line.startswith("c/")))
-    assert not label_features([tmp_path / "s.csv"], features, tmp_path / "plain")["calibrated"]
-    assert not any(row["unknown"] for row in of(tmp_path / "plain").values())
-    own = with_card(model, tmp_path)
-    result = label_features([tmp_path / "s.csv"], features, tmp_path / "out", model=own)
-    assert (result["calibrated"], result["threshold"]) == (True, 0.05)
+    result = label_features([tmp_path / "s.csv"], features, tmp_path / "out")
+    assert [one["name"] for one in result["unnamed"]] == ["unnamed-1"]
     found = of(tmp_path / "out")
     asked = {name: row["unknown"] for name, row in found.items() if not row["support"]}
-    assert all(asked[name] for name in asked if name[0] == "c")
+    assert all(found[name]["group"] == "unnamed-1" for name in asked if name[0] == "c")
     assert np.mean([asked[name] for name in asked if name[0] != "c"]) < 0.1
     saved = load_classifier(tmp_path / "out" / "classifier.safetensors").answer(rows).unknown
     assert [asked.get(name, False) for name in names] == [n in asked and bool(no) for n, no in zip(names, saved)]
@@ -171,17 +156,19 @@ def test_a_classifier_of_two_views_sees_pictures_twice_when_it_answers(model, ma
         export(model, tmp_path / "x.onnx", load_classifier(made))
 
 
-def test_the_command_says_what_it_found_and_wrote(features, model, tmp_path, capsys):
+def test_the_command_says_what_it_found_and_wrote(features, tmp_path, capsys):
     (tmp_path / "s.csv").write_text("file,label\na/000.png,dark\na/003.jpg,dark\nb/001.jpg,mid\nb/004.png,mid\n")
-    own = with_card(model, tmp_path)
     out = tmp_path / "out"
-    label_command(out, [tmp_path / "s.csv"], features=features, model=str(own), device="cpu")
+    label_command(out, [tmp_path / "s.csv"], features=features, device="cpu")
     said = capsys.readouterr()
-    *_, summary, written = said.out.splitlines()
+    *classes, summary, about, group, written = said.out.splitlines()
     assert said.err == ""
     number = sum(row["unknown"] for row in of(out).values())
     assert number > 0
     lead = "114 pictures labelled with 2 classes from 4 examples."
     assert summary == f"{lead} {number} may belong to no class; 2 were skipped."
+    assert len(classes) == 2
+    assert about.startswith("About ")
+    assert group.endswith("look like a kind without a name (unnamed-1): name it.")
     assert written == f"{out / 'labels.parquet'}, {out / 'labels.csv'}, {out / 'report.html'}"
     assert summary in (out / "report.html").read_text(), "the terminal and the report say the same"

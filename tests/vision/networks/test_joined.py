@@ -38,7 +38,6 @@ def test_features_are_those_of_each_network_of_unit_length(named, engine):
 def test_the_order_and_the_weights_are_part_of_what_it_is(named):
     hashes = [networks.load(name)[1]["weights"] for name in ("cub", "cub+cub", "cub+cifar-fs", "cifar-fs+cub")]
     assert len(set(hashes)) == 4
-    assert networks.load("cub+cifar-fs")[1]["calibration"] is None
 
 
 def test_only_named_networks_are_joined(named, tmp_path):

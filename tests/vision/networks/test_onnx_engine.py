@@ -27,7 +27,7 @@ def test_the_second_time_a_network_is_its_graph(kept, model):
     assert isinstance(engine, OnnxEngine)
     own = networks.load(model)[1]
     assert {key: own[key] for key in metadata} == metadata
-    assert {"weights", "size", "mean", "std", "model", "trained_on", "calibration", "engine"} <= metadata.keys()
+    assert {"weights", "size", "mean", "std", "model", "trained_on", "engine"} <= metadata.keys()
 
 
 def test_features_are_torchs(kept, model, tmp_path, paint):

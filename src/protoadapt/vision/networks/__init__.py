@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import no_such
-from protoadapt.vision.networks.cards import LITE, SHIPPED, names, of_card, weights_file
+from protoadapt.vision.networks.cards import LITE, SHIPPED, names, trained_on, weights_file
 from protoadapt.vision.networks.onnx_engine import OnnxEngine, kept_network
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     network : maps normalised pixels (B, 3, H, W) to float32 features (B, D).
     metadata : what it is and how its input is made: backbone, width, dim, weights (hash), size, mean and std (of pixels
         in [0, 1]), resize (only for timm), engine, crop, dataset (what it was trained on;
-        `trained_on` in words), model (the name it was loaded by) and calibration (dict or None, see
-        `labeling.familiarity`).
+        `trained_on` in words) and model (the name it was loaded by).
 
     >>> network, metadata = load("cifar-fs")
     >>> metadata["size"]
@@ -42,7 +41,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     if isinstance(name, str) and "+" in name and {*name.split("+")} <= {*names()}:
         return join(name, [load(part, device, engine) for part in name.split("+")])
     network, metadata = _open(name)
-    metadata |= {"model": str(name), **of_card(name, metadata["weights"], metadata["dataset"])}
+    metadata |= {"model": str(name), "trained_on": trained_on(name, metadata["dataset"])}
     if "engine" not in metadata:  # an ONNX file has no other
         network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name) is not None)
     return network, metadata
@@ -58,8 +57,7 @@ def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | 
     if found is None:
         return load(name, device)
     engine, metadata = found
-    own = of_card(name, metadata["weights"], metadata["dataset"])
-    return engine, metadata | {"model": str(name), **own}
+    return engine, metadata | {"model": str(name), "trained_on": trained_on(name, metadata["dataset"])}
 
 
 def _weights_of(name: str | Path) -> Path | None:

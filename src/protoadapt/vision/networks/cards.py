@@ -1,7 +1,7 @@
 """Facts of a network: its metadata, checked in one place, the named ones, where their weights are, and cards. No torch.
 
 A card is a JSON file beside the weights, NAME.json beside NAME.safetensors or NAME.onnx: what a network was trained on
-and how, its accuracy, its licence and its calibration. Any model file may have one.
+and how, its accuracy and its licence. Any model file may have one.
 """
 
 from collections.abc import Mapping
@@ -66,15 +66,10 @@ def read_card(file: Path | None) -> dict[str, Any] | None:
     return card if isinstance(card, dict) and card.get("schema") == CARD_SCHEMA else None
 
 
-def of_card(name: str | Path, weights: str, dataset: str | None) -> dict[str, Any]:
-    """What the card of a model says of weights: `trained_on` in words (without a card, the name of the dataset), and
-    their `calibration`, or None. `labeling.familiarity` checks that where it is used."""
-    card = read_card(card_file(name)) or {}
-    words = card.get("trained_on")
-    return {
-        "trained_on": words if isinstance(words, str) else dataset,
-        "calibration": card.get("calibration") if card.get("weights") == weights else None,
-    }
+def trained_on(name: str | Path, dataset: str | None) -> str | None:
+    """What a model was trained on, in the words of its card; without a card, the name of the dataset."""
+    words = (read_card(card_file(name)) or {}).get("trained_on")
+    return words if isinstance(words, str) else dataset
 
 
 def overview() -> list[dict[str, Any]]:

@@ -54,5 +54,4 @@ def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[
         trained_on=" and ".join(dict.fromkeys(str(one["trained_on"]) for one in metadata)),
         engine=metadata[0]["engine"],
         model=name,
-        calibration=None,
     )

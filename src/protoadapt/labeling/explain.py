@@ -1,0 +1,48 @@
+"""`label --explain`: why a picture is called what it is."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from protoadapt.core.errors import UserError
+from protoadapt.core.prototype_model import as_numpy, unit
+from protoadapt.labeling.names import name_in
+
+if TYPE_CHECKING:
+    from protoadapt.labeling.collection import Collection, Named
+
+_EXAMPLES = 5
+
+
+def explained(collection: "Collection", named: "Named", file: str | Path) -> dict[str, Any]:
+    """What the answer to one picture rests on.
+
+    Parameters
+    ----------
+    collection, named : pictures in memory and their names, as `label` has them.
+    file : one of the pictures.
+
+    Returns
+    -------
+    Its record in labels.json with `threshold`, the density below which a picture is unknown, and `nearest`: the
+    examples that resemble it most, with `file`, `label` and `resemblance`, a cosine about the centre of all classes.
+
+    Examples
+    --------
+    >>> explained(collection, named, "photos/7.jpg")["nearest"][0]["label"]    # doctest: +SKIP
+    'oak'
+    """
+    name, records, classifier = name_in(collection.root, str(file)), named.records or [], named.classifier
+    asked = [place for place, record in enumerate(records) if record["file"] == name]
+    if not asked or collection.table is None:
+        raise UserError(f"{str(file)!r} is none of the pictures in {collection.root!r}: give the path of one of them")
+    rows, _, row = collection.table
+    examples = np.array([place for place, record in enumerate(records) if record["support"] and record["file"] != name])
+    one, others = (unit(as_numpy(classifier.prepare(rows[row[places]]))) for places in (asked, examples))
+    resemblance = others @ one[0]
+    nearest = [
+        {key: records[examples[i]][key] for key in ("file", "label")} | {"resemblance": round(float(resemblance[i]), 4)}
+        for i in np.argsort(-resemblance, kind="stable")[:_EXAMPLES]
+    ]
+    return records[asked[0]] | {"threshold": classifier.threshold, "nearest": nearest}
