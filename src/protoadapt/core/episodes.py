@@ -7,7 +7,6 @@ Q queries, U unlabelled rows, N rows of a feature table, D dimensions.
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -125,16 +124,16 @@ class Episodes:
     def ordinary(self) -> "Episodes":
         """The same episodes as methods compute with: in float32 at least, and with features of an ordinary size.
 
-        A table outside of ORDINARY, and the base statistics with it, is multiplied by the power of 2 that brings its
-        largest feature to 1 … 2.
+        A table outside of ORDINARY, and the base classes' mean with it, is multiplied by the power of 2 that brings its
+        largest feature to 1 … 2. Their covariance is that of rows of unit length, whatever the features' size.
         """
         factor = self.each_row(_scaling).rows.item()
-        if factor == 1 and self.rows.dtype.itemsize >= 4:
+        dtype = torch.promote_types(self.rows.dtype, torch.float32)
+        if factor == 1 and dtype == self.rows.dtype:
             return self
-        scaled = partial(_scaled, factor=factor, dtype=torch.promote_types(self.rows.dtype, torch.float32))
-        mean = None if self.base_mean is None else scaled(self.base_mean)
-        covariance = None if self.base_covariance is None else scaled(scaled(self.base_covariance))
-        made = self.each_row(_scaled, **scaled.keywords)
+        mean = None if self.base_mean is None else _scaled(self.base_mean, factor, dtype)
+        covariance = None if self.base_covariance is None else self.base_covariance.to(dtype)
+        made = self.each_row(_scaled, factor=factor, dtype=dtype)
         return replace(made, base_mean=mean, base_covariance=covariance)
 
     def to(self, device: torch.device | str) -> "Episodes":
