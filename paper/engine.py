@@ -34,8 +34,6 @@ from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
 
 SEED = 0
-SLOW_CHUNK = 32
-"""Episodes at a time of slow methods, so that progress shows."""
 
 
 def reproduce(table: Table, work: Work) -> dict[str, str]:
@@ -179,8 +177,7 @@ def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Wor
         options: dict[str, Any] = {"episodes": count, "seed": SEED, "device": work.device, **table.base}
         methods, protocol = [*map(planned_method, specs)], trial.protocol(shot)
         with work.progress(f"episodes of {trial.file(shot)}, {words}", count) as done:
-            options |= {"chunk": SLOW_CHUNK if slow else None, "on_progress": done}
-            results = compare(table.features, table.labels, methods, protocol, **options)
+            results = compare(table.features, table.labels, methods, protocol, **options, on_progress=done)
         kept |= {r.method.label: r.to_json(**about) for r in results}
         records = sorted(kept.values(), key=lambda r: order.index(r["label"]) if r["label"] in order else len(order))
         write_json(file, document_of(records, reference=records[0]["label"], training=training))

@@ -9,6 +9,7 @@ import torch
 from sklearn.metrics import roc_auc_score
 
 from protoadapt import Protocol, UserError, compare
+from protoadapt.core import evaluate as evaluation
 from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.features import synthetic_features
@@ -35,9 +36,10 @@ def test_the_accuracy_is_that_of_a_plain_loop():
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 256, 300, 5000])
-def test_chunks_change_nothing(chunk):
+def test_chunks_change_nothing(chunk, monkeypatch):
     whole = evaluate(X, Y, "cipa", episodes=600, seed=1)
-    assert np.array_equal(evaluate(X, Y, "cipa", episodes=600, seed=1, chunk=chunk).correct, whole.correct)
+    monkeypatch.setitem(evaluation._CHUNK, "cpu", (2**40, chunk))
+    assert np.array_equal(evaluate(X, Y, "cipa", episodes=600, seed=1).correct, whole.correct)
 
 
 def test_methods_share_their_episodes_and_differences_are_paired():
@@ -114,7 +116,6 @@ def test_wrong_answers_of_a_method_are_said():
     [
         (X[:, 0], Y, {}, r"must be a real \(n_rows, n_dims\) array"),
         (X, Y.numpy().astype(np.uint64) + 2**63, {}, "fit int64"),
-        (X, Y, {"chunk": -1}, "chunk is -1"),
         (X, Y, {"base_mean": torch.full((64,), float("nan"))}, "finite"),
         (X, Y[:-1], {}, "one label per row"),
         (X, Y + 0.5, {}, "whole numbers"),
@@ -132,7 +133,7 @@ def test_wrong_answers_of_a_method_are_said():
         (np.ma.masked_less(X.numpy(), 0.1), Y, {}, "features are partly masked"),
         (X, np.ma.masked_equal(Y.numpy(), 3), {}, "labels are partly masked"),
         (X, Y, {"base_mean": torch.zeros(3)}, "base_mean"),
-        (X, Y, {"base_covariance": torch.ones(64, 64).triu()}, "base_covariance has shape .* symmetric"),
+        (X, Y, {"base_covariance": torch.ones(64)}, "base_covariance has shape"),
     ],
 )
 def test_bad_input_is_named(features, labels, options, words):

@@ -43,7 +43,7 @@ def evaluate(
     protocol : Protocol, optional
         How episodes are drawn; default: 5-way 1-shot, 15 queries per class.
     **options
-        As in `compare`: episodes, seed, base_mean, base_covariance, device, chunk, on_progress.
+        As in `compare`: episodes, seed, base_mean, base_covariance, device, on_progress.
 
     Returns
     -------
@@ -68,7 +68,6 @@ def compare(
     base_mean: Tensor | np.ndarray | None = None,
     base_covariance: Tensor | np.ndarray | None = None,
     device: torch.device | str = "cpu",
-    chunk: int | None = None,
     on_progress: Callable[[int], None] = lambda done: None,
 ) -> list[Result]:
     """Accuracies of several methods on the same episodes.
@@ -90,8 +89,6 @@ def compare(
     base_covariance : array (D, D), optional
         Their covariance within classes (`features.within_class_covariance`), for bavardage and whiten.
     device : str or torch.device, default "cpu"
-    chunk : int, optional
-        Most episodes computed at a time. Default: as many as fit into 1 GiB (4 GiB on a GPU), 512 (2,560) at most.
     on_progress : function of int, optional
         Called with the number of episodes that all methods have done.
 
@@ -109,8 +106,6 @@ def compare(
     methods = [method(spec) for spec in specs]
     rows, row_labels = checked_rows(features, labels)
     whole_number("episodes", episodes, 1, MOST_EPISODES)
-    if chunk is not None:
-        whole_number("chunk", chunk, 1)
     rows = rows.to(checked_device(device))
     given = {"base_mean": base_mean, "base_covariance": base_covariance}
     base: dict[str, Any] = {name: _base(name, value, rows) for name, value in given.items() if value is not None}
@@ -126,12 +121,11 @@ def compare(
         first = next(draw(row_labels, protocol, seed, 1))
         for run in methods:  # before the clock starts: this compiles inner loops, and mistakes show at once
             _answers(run, first.episodes(rows, protocol.way, **base))
-        if chunk is None:  # as many as fit into memory in the most demanding method
-            memory, most = _CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
-            shape = first.rows.shape[1], protocol.way, rows.shape[1], rows.dtype.itemsize
-            largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
-            chunk = max(1, min(most, memory // largest))
-        chunks = draw(row_labels, protocol, seed, episodes, chunk)
+        # As many at a time as fit into memory in the most demanding method.
+        memory, most = _CHUNK["cpu" if rows.device.type == "cpu" else "gpu"]
+        shape = first.rows.shape[1], protocol.way, rows.shape[1], rows.dtype.itemsize
+        largest = max((episode_bytes(run.function, *shape) for run in methods), default=1)
+        chunks = draw(row_labels, protocol, seed, episodes, max(1, min(most, memory // largest)))
         base["memo"] = {}  # work on single rows, done once for all chunks
         # A thread draws the next chunk while methods compute, which leaves it a core wherever they drop Python's lock.
         coming = ahead(lambda _: next(chunks, None), count(), 1, threads=1)
@@ -175,13 +169,10 @@ def _base(name: str, value: Tensor | np.ndarray, rows: Tensor) -> Tensor:
     tensor = as_tensor(value, name).to(rows)
     dim = rows.shape[1]
     shape = (dim, dim) if name == "base_covariance" else (dim,)
-    fits = tensor.shape == shape and bool(torch.isfinite(tensor).all())
-    if fits and len(shape) == 2:
-        fits = torch.allclose(tensor, tensor.mT, rtol=0, atol=1e-3 * float(tensor.abs().max()))
-    if not fits:
+    if tensor.shape != shape or not torch.isfinite(tensor).all():
         raise UserError(
-            f"{name} has shape {tuple(tensor.shape)}: it must have {shape} and hold finite numbers, symmetric if it is "
-            f"a covariance; compute it from the base classes' features"
+            f"{name} has shape {tuple(tensor.shape)}: it must have {shape} and hold finite numbers; compute it from "
+            f"the base classes' features"
         )
     return tensor
 
