@@ -94,7 +94,9 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
     @routes.post("/api/predict", openapi_extra=BODY)
     async def predict(request: Request) -> Predictions:
         """Name one or many pictures: a form with `files`, or one picture as the body."""
-        uploads = await _uploads(request)
+        form = await read_form(request)
+        sent = form[1] if form else [Upload("picture", await request.body())]
+        uploads = [one._replace(name=one.name[-255:]) for one in sent]
         found = list(zip(uploads, await asyncio.gather(*map(decoded, uploads))))
         skipped = [Unreadable(name=upload.name, reason=one.error) for upload, one in found if one.pixels is None]
         if len(skipped) == len(uploads):
@@ -119,13 +121,6 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
         return {"status": "ok", "model": model, "classes": classifier.classes}
 
     return routes
-
-
-async def _uploads(request: Request) -> list[Upload]:
-    if (form := await read_form(request)) is not None:
-        return [one._replace(name=one.name[-255:]) for one in form[1]]
-    content = await request.body()
-    return [Upload("picture", content)] if content else []
 
 
 _FILE = {"type": "string", "format": "binary"}

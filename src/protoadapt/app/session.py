@@ -90,7 +90,6 @@ class Session:
     """One board with its history, in a folder of its own. All methods may be called from several threads."""
 
     folder: Path
-    weights: str  # of the network that made the features
     board: Board = field(default_factory=Board)
     done: list[tuple[str, Patch, Patch]] = field(default_factory=list)  # (words, patch, its inverse), to be undone
     undone: list[tuple[str, Patch, Patch]] = field(default_factory=list)
@@ -246,7 +245,7 @@ class Session:
 
 def new_session(home: Path, weights: str) -> Session:
     """A session in a new folder below `home`, whose name nobody can guess."""
-    session = Session(home / secrets.token_urlsafe(12), weights)
+    session = Session(home / secrets.token_urlsafe(12))
     for name in ("features", "pictures"):
         (session.folder / name).mkdir(parents=True)
     session._write({"weights": weights})
@@ -255,7 +254,7 @@ def new_session(home: Path, weights: str) -> Session:
 
 def open_session(folder: Path, weights: str) -> Session:
     """The session that a folder holds, as it was after its last step. Raises UserError where it is damaged."""
-    session, log = Session(folder, weights), folder / LOG
+    session, log = Session(folder), folder / LOG
     try:
         content = log.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _LISTED = 5  # lines of a list that are printed
 LINE_EVERY = 30.0  # seconds between lines in a log file
-NOT_PRINTED = ("epoch", "step", "lr", "seconds", "images_per_second", "loss", "accuracy")  # of an epoch's record
 
 ShowProgress = Callable[..., None]
 """report(what, done, total=0): `done` of `total` (0: unknown) `what`."""
@@ -117,7 +116,9 @@ def training_progress() -> "Iterator[Callable[[Event], None]]":
 
 def epoch_line(record: Mapping[str, Any], epochs: int, seconds_left: float) -> str:
     """ "epoch 3/40  ce 0.812  base 71.2 %  9,100 images/s  0:03:12 left  |  validation  cipa 72.10 / 81.35 …" """
-    losses = [f"{n} {v:.3f}" for n, v in record.items() if n not in NOT_PRINTED and not n.startswith("val_")]
+    from protoadapt.report.training_curves import NO_LOSSES
+
+    losses = [f"{n} {v:.3f}" for n, v in record.items() if n not in NO_LOSSES and not n.startswith("val_")]
     text = f"epoch {record['epoch']}/{epochs}  {'  '.join(losses)}  base {record['accuracy']:.1f} %"
     text += f"  {record['images_per_second']:,.0f} images/s  {timedelta(seconds=round(seconds_left))} left"
     if "val_score" in record:

@@ -11,7 +11,6 @@ import numpy as np
 
 from protoadapt.report.markup import COLORS, SHAPES, Html, inner, name_of, tag
 
-MARGIN = 0.05
 HIDE: dict[str, Any] = {"aria_hidden": "true"}  # of what the text beside it says already
 
 
