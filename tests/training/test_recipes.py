@@ -114,7 +114,7 @@ def test_overrides_are_read_as_the_field_wants_them():
         ("phases.4.hct=1", "names no phase"),
         (f"phases.{'9' * 5000}.hct=1", "names no phase"),
         ("phases.1.hctt=1", "did you mean 'hct'"),
-        ("phases.1.teacher=runs/first", "no objective uses a teacher: add the objective distill"),
+        ("phases.1.teacher=runs/first", "the teacher is 'runs/first': give both or neither"),
         ("phases.1.hct=inf", "the weight of hct is inf: it must be a number from 0 to 1e30"),
         ("warmup=41", "warmup is 41: it must be at most epochs, which is 40"),
         ("episode_batch=101", "episode_batch is 101: it must be at most episodes, which is 100"),
@@ -133,7 +133,7 @@ def test_wrong_configs_are_refused():
         TrainConfig(phases=(Phase(0.5),))
     with pytest.raises(UserError, match="choose one"):
         Phase(1.0, {"hct": 1, "manifold_mixup": 1})
-    with pytest.raises(UserError, match="distill learns from a teacher and none is given"):
+    with pytest.raises(UserError, match="distill learns from a teacher, and the teacher is None"):
         Phase(1.0, {"ce": 1, "distill": 1})
     for seed in (-1, 2**32):
         with pytest.raises(UserError, match=f"seed is {seed}: it must be a whole number from 0"):

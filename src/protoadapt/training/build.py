@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.training import checkpoint
 from protoadapt.training.config import TrainConfig
-from protoadapt.training.datasets import DATASETS, load_images
+from protoadapt.training.datasets import load_images
 from protoadapt.training.learner import Learner
 from protoadapt.vision.networks import model_files
 from protoadapt.vision.networks.backbones import build, initialise
@@ -31,15 +30,6 @@ def make_learner(config: TrainConfig, n_classes: int, mean: list[float], std: li
         earlier, _ = model_files.load_model(config.init_from)
         model_files.load_into(learner.backbone, earlier.state_dict(), config.init_from)
     return learner
-
-
-def normalisation(config: TrainConfig, base: Any) -> tuple[list[float], list[float]]:
-    """Mean and standard deviation per colour in [0, 1]: those of the dataset, or of up to 2,000 base pictures."""
-    if config.dataset in DATASETS:
-        return list(DATASETS[config.dataset].mean), list(DATASETS[config.dataset].std)
-    sample = np.asarray(base.pixels[:: max(1, len(base.pixels) // 2000)], dtype=np.float64) / 255
-    mean, std = sample.mean((0, 2, 3)), sample.std((0, 2, 3)).clip(1e-3)
-    return [round(float(m), 4) for m in mean], [round(float(s), 4) for s in std]
 
 
 def load_splits(config: TrainConfig, data_dir: str | Path | None, **options: Any) -> tuple[Images, Images]:

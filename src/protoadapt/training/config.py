@@ -63,17 +63,11 @@ class Phase:
                 raise no_such("objective", name, OBJECTIVES)
             if not finite(weight, 0, _LARGEST_FLOAT):
                 raise UserError(f"the weight of {name} is {weight}: it must be a number from 0 to 1e30")
-            needs = OBJECTIVES[name].needs
-            if needs.teacher and self.teacher is None:
-                raise UserError(f"the objective {name} learns from a teacher and none is given: name the teacher's run")
         if len(heads := [name for name in HEADS if name in self.weights]) > 1:
             raise UserError(f"{' and '.join(heads)} are two heads of one network: choose one of them per phase")
         taught = self.needs.teacher  # an error where two objectives do not fit together
-        if self.teacher is not None and not taught:
-            raise UserError(
-                f"the teacher {self.teacher!r} is given but no objective uses a teacher: add the objective distill, "
-                f"or leave the teacher out"
-            )
+        if taught != (self.teacher is not None):
+            raise UserError(f"distill learns from a teacher, and the teacher is {self.teacher!r}: give both or neither")
 
     @cached_property
     def needs(self) -> Needs:

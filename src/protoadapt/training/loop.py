@@ -17,8 +17,9 @@ from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
-from protoadapt.training.build import launch, load_teacher, make_learner, normalisation, stop_requested
+from protoadapt.training.build import launch, load_teacher, make_learner, stop_requested
 from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.datasets import DATASETS
 from protoadapt.training.feed import Feed
 from protoadapt.training.plan import Plan, make_plan, rows_per_epoch
 from protoadapt.training.validate import protocols, validate
@@ -145,7 +146,8 @@ class Run:
                 raise UserError(f"the {which} pictures are {found}, not uint8 (N, 3, {side}, {side}): use load_splits")
         if val is not None:
             protocols(np.asarray(val.labels))  # too few pictures are an error now, not after the first epochs
-        mean, std = normalisation(config, base)
+        dataset = DATASETS.get(config.dataset, DATASETS["folder"])
+        mean, std = list(dataset.mean), list(dataset.std)
         self.learner = make_learner(config, len(classes), mean, std).to(self.device)
         self.metadata: dict[str, Any] = {
             "backbone": config.backbone,

@@ -33,7 +33,7 @@ def matching_net_fce(dataset: str = "cifar-fs") -> TrainConfig:
     Matching Networks with full context embeddings, as matching_net. With the settings of `benchmarks.comparators`, from
     classifier_baseline: 80 s beside other runs, 71.8 / 82.9 % with its own head, 83.5 / 88.1 % with CIPA.
     """
-    return replace(matching_net_recipe(dataset), phases=_phases({"matching_fce": 1.0}))
+    return replace(matching_net_recipe(dataset), phases=(Phase(1.0, {"matching_fce": 1.0}),))
 
 
 def relation_net(dataset: str = "cifar-fs") -> TrainConfig:
@@ -43,7 +43,7 @@ def relation_net(dataset: str = "cifar-fs") -> TrainConfig:
     with places (extract --maps). With the settings of `benchmarks.comparators`, from classifier_baseline: 140 s beside
     other runs, 68.1 / 80.8 % with its own head, 82.2 / 87.0 % with CIPA.
     """
-    return replace(matching_net_recipe(dataset), phases=_phases({"relation": 1.0}))
+    return replace(matching_net_recipe(dataset), phases=(Phase(1.0, {"relation": 1.0}),))
 
 
 def tpn(dataset: str = "cifar-fs") -> TrainConfig:
@@ -53,7 +53,7 @@ def tpn(dataset: str = "cifar-fs") -> TrainConfig:
     with places (extract --maps). With the settings of `benchmarks.comparators`, from classifier_baseline: 148 s beside
     other runs, 74.7 / 85.6 % with its own head, 82.8 / 87.6 % with CIPA.
     """
-    return replace(matching_net_recipe(dataset), phases=_phases({"tpn": 1.0}))
+    return replace(matching_net_recipe(dataset), phases=(Phase(1.0, {"tpn": 1.0}),))
 
 
 def metaoptnet(dataset: str = "cifar-fs") -> TrainConfig:
@@ -76,7 +76,7 @@ def metaoptnet_svm(dataset: str = "cifar-fs") -> TrainConfig:
     `benchmarks.comparators`, from classifier_baseline: 416 s beside other runs, 69.6 / 84.8 % with its own head, 82.7 /
     87.4 % with CIPA.
     """
-    return replace(metaoptnet(dataset), phases=_phases({"metaopt_svm": 1.0}))
+    return replace(metaoptnet(dataset), phases=(Phase(1.0, {"metaopt_svm": 1.0}),))
 
 
 def feat(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
@@ -123,7 +123,7 @@ def gnn(dataset: str = "cifar-fs") -> TrainConfig:
     episodes. With the settings of `benchmarks.comparators`, from classifier_baseline: 210 s beside other runs, 66.4 /
     80.3 % with its own head, 82.8 / 87.6 % with CIPA.
     """
-    return replace(matching_net_recipe(dataset), phases=_phases({"gnn": 1.0}))
+    return replace(matching_net_recipe(dataset), phases=(Phase(1.0, {"gnn": 1.0}),))
 
 
 def snail(dataset: str = "cifar-fs") -> TrainConfig:
@@ -133,7 +133,7 @@ def snail(dataset: str = "cifar-fs") -> TrainConfig:
     5-way episodes of its own shot, 5 (1-shot: --set shot=1). With the settings of `benchmarks.comparators`, from
     classifier_baseline: 220 s beside other runs, 69.4 / 79.6 % with its own head, 83.0 / 87.8 % with CIPA.
     """
-    return replace(matching_net_recipe(dataset), phases=_phases({"snail": 1.0}), lr=1e-4)
+    return replace(matching_net_recipe(dataset), phases=(Phase(1.0, {"snail": 1.0}),), lr=1e-4)
 
 
 def leo(dataset: str = "cifar-fs", init_from: str = "") -> TrainConfig:
@@ -173,8 +173,4 @@ def cc_rot(dataset: str = "cifar-fs") -> TrainConfig:
 
 
 def _episodic(dataset: str, weights: dict[str, float], **own: Any) -> TrainConfig:
-    return TrainConfig(phases=_phases(weights), **{**settings(dataset), **every(10), **own})
-
-
-def _phases(weights: dict[str, float]) -> tuple[Phase, ...]:
-    return (Phase(1.0, weights),)
+    return TrainConfig(phases=(Phase(1.0, weights),), **{**settings(dataset), **every(10), **own})

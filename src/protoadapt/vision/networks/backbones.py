@@ -15,7 +15,7 @@ from itertools import pairwise
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, no_such
+from protoadapt.core.errors import no_such, whole_number
 
 AddNoise = Callable[[Tensor], Tensor]
 """Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
@@ -133,8 +133,7 @@ def build(name: str, width: int | None = None) -> Staged:
         raise no_such("backbone", name, BACKBONES)
     if width is None:
         return BACKBONES[name]()
-    if not 1 <= width <= 4096:
-        raise UserError(f"width is {width}: give 1 to 4096 channels for the first stage")
+    whole_number("width", width, 1, 4096)
     return BACKBONES[name](width=width)
 
 
