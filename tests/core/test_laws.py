@@ -372,6 +372,7 @@ def test_estimators_have_the_settings_and_defaults_of_their_method(name):
     expected = {one.name: one.default for one in declarations(METHODS[name]).values()} | OTHER_DEFAULTS.get(name, {})
     assert Parameter.empty not in expected.values()
     expected.pop("query_center", None)  # of episodes alone
+    expected |= {"discover": False} if name == "bapa" else {}
     assert ESTIMATORS[name]().get_params() == expected | {"device": "cpu"}
     for key in OTHER_DEFAULTS.get(name, {}):
         assert f"{key}=" in METHODS[name].__doc__
@@ -388,7 +389,7 @@ def test_estimator_and_method_agree(name, unlabeled):
     others |= {"center": "joint", "kappa": 1.5, "class_prior": [0.2, 0.3, 0.5]}
     for settings in ({}, {key: value for key, value in others.items() if key in declarations(METHODS[name])}):
         model = ESTIMATORS[name](**settings)
-        same = {key: value for key, value in model.get_params().items() if key != "device"}
+        same = {key: value for key, value in model.get_params().items() if key not in ("device", "discover")}
         if name == "cipa":
             same["query_center"] = "unlabeled"
         rest = (episodes.unlabeled if unlabeled else episodes.query)[0]
