@@ -38,10 +38,10 @@ from safetensors.numpy import load_file
 
 import protoadapt
 from benchmarks import measure
+from benchmarks.synthetic import synthetic_features
 from paper.networks import save_fp16
 from protoadapt import Protocol, UserError, evaluate, save_features
 from protoadapt.cli import main
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, declarations, method
 from protoadapt.vision.networks.backbones import build
 

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks import measure
+from benchmarks.synthetic import synthetic_features
 from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
 from protoadapt.report.tables import markdown

@@ -5,10 +5,10 @@
 On the command line: protoadapt compare FILE --methods protonet,my_module:shrunk,cipa
 """
 
+import torch
 from torch import Tensor
 
 from protoadapt import Episodes, Protocol, compare
-from protoadapt.core.features import synthetic_features
 
 
 def shrunk(episodes: Episodes, *, tau: float = 10.0, strength: float = 1.0) -> Tensor:
@@ -22,8 +22,11 @@ def shrunk(episodes: Episodes, *, tau: float = 10.0, strength: float = 1.0) -> T
     return (tau * query @ means.mT / means.norm(dim=-1)[:, None]).softmax(-1)
 
 
-table = synthetic_features()  # or protoadapt.load_features("features.safetensors")
-results = compare(table.features, table.labels, ["protonet", shrunk, "cipa"], Protocol(shot=1), episodes=2000)
+# Made-up rows of 20 classes, or yours: protoadapt.load_features("features.safetensors")
+torch.manual_seed(0)
+labels = torch.arange(20).repeat_interleave(120)
+features = (0.3 + 0.6 * torch.randn(20, 64)[labels] + 1.1 * torch.randn(len(labels), 64)).clamp_min(0)
+results = compare(features, labels, ["protonet", shrunk, "cipa"], Protocol(shot=1), episodes=2000)
 for result in results:
     difference = "" if result is results[0] else "   minus protonet {:+.2f} ± {:.2f}".format(*result.minus(results[0]))
     print(f"{result.method.label:10} {result.accuracy:.2f} ± {result.ci95:.2f} %{difference}")

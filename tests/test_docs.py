@@ -14,8 +14,8 @@ import pytest
 from helpers.command import run as in_process
 from PIL import Image
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt import save_features
-from protoadapt.core.features import synthetic_features
 from protoadapt.training.datasets import class_list
 
 ROOT = Path(__file__).resolve().parent.parent

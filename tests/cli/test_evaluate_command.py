@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from helpers.command import refused, run
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt import METHODS, save_features
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods.settings import declarations
 from protoadapt.core.results import compare_runs, read_results, right_answers
 

@@ -14,10 +14,10 @@ from helpers.command import refused, run
 from typer.main import get_command
 
 import protoadapt
+from benchmarks.synthetic import synthetic_features
 from protoadapt import save_features
 from protoadapt.cli import EXTRAS, main
 from protoadapt.cli.verbs import VERBS, app
-from protoadapt.core.features import synthetic_features
 from protoadapt.report.tables import TABLE_FORMATS
 from protoadapt.training.datasets.registry import DATASETS
 

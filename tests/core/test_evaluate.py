@@ -8,11 +8,11 @@ import pytest
 import torch
 from sklearn.metrics import roc_auc_score
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt import Protocol, UserError, compare
 from protoadapt.core import evaluate as evaluation
 from protoadapt.core.episodes import draw
 from protoadapt.core.evaluate import evaluate
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method, parse_assignments, split_specs
 from protoadapt.core.results import class_interval, read_results
 from protoadapt.core.statistics import class_half_width

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt import UserError, load_features, save_features
 from protoadapt.core import features
-from protoadapt.core.features import synthetic_features, with_base, within_class_covariance
+from protoadapt.core.features import with_base, within_class_covariance
 
 TABLE = synthetic_features(classes=4, rows=10, dim=6)
 

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt.core.episodes import draw
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.projection import episode_paths, plane_paths
 from protoadapt.core.protocol import Protocol
 

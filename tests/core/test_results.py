@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt import Protocol, UserError, compare
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.results import (
     COMMON,
     compare_runs,

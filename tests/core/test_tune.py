@@ -9,10 +9,10 @@ import pytest
 import torch
 from helpers.cases import clouds
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import GRIDS, evaluate, tune
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
 

@@ -10,8 +10,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt.core.errors import UserError
-from protoadapt.core.features import synthetic_features
 from protoadapt.labeling.classifier import (
     Classifier,
     load_classifier,

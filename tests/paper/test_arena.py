@@ -4,10 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from benchmarks.synthetic import synthetic_features
 from paper import arena, arena_page
 from protoadapt.core import evaluate
 from protoadapt.core.errors import UserError
-from protoadapt.core.features import save_features, synthetic_features
+from protoadapt.core.features import save_features
 from protoadapt.core.methods import method
 
 ONLY = ["x/balanced/5/5/*", "x/5 of all/*/1/plain", "x/25 + 5*/5/1/plain", "x/1 query/20/1/plain"]

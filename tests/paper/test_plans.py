@@ -3,13 +3,13 @@
 import pytest
 import torch
 
+from benchmarks.synthetic import synthetic_features
 from paper import networks
 from paper.cub_plans import FULL, SMALL, SMALL_FILES
 from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, paper_accuracy
 from paper.rivals import BY_NAME, planned_method
 from paper.tables import ARENA, SLOW, TABLES, runs
 from protoadapt.core.episodes import draw
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import METHODS, method
 from protoadapt.core.protocol import Protocol
 

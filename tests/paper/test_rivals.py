@@ -12,11 +12,11 @@ from reference.lr_ici import lr_ici
 from reference.open_rivals import eol, oslo, proto_lp
 from reference.paddle import unem
 
+from benchmarks.synthetic import synthetic_features
 from paper.rivals.unem import LAYERS, fit_unem
 from protoadapt.core.episodes import Episodes, draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.methods import method
 from protoadapt.core.protocol import Protocol
 

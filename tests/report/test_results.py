@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from helpers.pages import Parsed, labels
 
+from benchmarks.synthetic import synthetic_features
 from protoadapt.cli.report_command import report_command
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
-from protoadapt.core.features import synthetic_features
 from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import RESULT, pack
 from protoadapt.report.documents import report_page

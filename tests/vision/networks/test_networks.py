@@ -14,10 +14,10 @@ from PIL import Image
 from sklearn.datasets import load_sample_images
 from torch import nn
 
+from benchmarks.synthetic import synthetic_features
 from paper.networks import save_fp16
 from protoadapt import UserError, save_features
 from protoadapt.cli.models_command import models_command
-from protoadapt.core.features import synthetic_features
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, lite
