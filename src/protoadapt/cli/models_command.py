@@ -7,7 +7,7 @@ from protoadapt.core.errors import UserError, for_terminal
 
 
 def models_command(
-    name: Annotated[str, argument("a name or a model file: print its card", "NAME")] = "",
+    name: Annotated[str, argument("print the card of this network", "NAME")] = "",
 ) -> None:
     """List the networks that have a name, or describe one."""
     from protoadapt.report.tables import text
@@ -15,7 +15,7 @@ def models_command(
 
     if name:
         card = find_card(name)
-        if card is None:
+        if not card:
             raise UserError(f"no card for the model {name!r}: `protoadapt models` lists the named ones")
         print("\n".join(map(for_terminal, _card(card))))
         return
@@ -31,16 +31,13 @@ def models_command(
 
 
 def _card(card: dict[str, Any]) -> list[str]:
-    """A card as lines; a user's own may lack anything."""
+    """A card as lines."""
     from protoadapt.report.tables import text
 
     plain = {key: value for key, value in card.items() if not isinstance(value, (dict, list)) and key != "schema"}
     lines = [f"{key.replace('_', ' ')}: {value}" for key, value in plain.items() if value is not None]
     header = ("data", "method", "way", "shot", "accuracy", "episodes")
-    try:
-        if card.get("numbers"):
-            numbers = [n | {"accuracy": f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"} for n in card["numbers"]]
-            lines += ["", *text(header, [[str(n[key]) for key in header] for n in numbers]).split("\n")]
-        return lines
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return [*lines, "", "the rest of the card is incomplete"]
+    if card.get("numbers"):
+        numbers = [n | {"accuracy": f"{n['accuracy']:.2f} ± {n['ci95']:.2f}"} for n in card["numbers"]]
+        lines += ["", *text(header, [[str(n[key]) for key in header] for n in numbers]).split("\n")]
+    return lines

@@ -1,21 +1,19 @@
 """Facts of a network: its metadata, checked in one place, the named ones, where their weights are, and cards. No torch.
 
-A card is a JSON file beside the weights, NAME.json beside NAME.safetensors or NAME.onnx: what a network was trained on
-and how, its accuracy and its licence. Any model file may have one.
+A card is a JSON file beside the weights of a named network: what it was trained on and how, its accuracy and
+its licence.
 """
 
+import json
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError, clean_json, finite, install, no_such, whole
+from protoadapt.core.errors import UserError, finite, install, no_such, whole
 
-CARD_SCHEMA = "protoadapt-model/1"
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
-LIMIT = 1 << 20
-"""Bytes of a card."""
 _SMALLEST, _LARGEST = 8, 1024
 """Pixels per side of a network's input."""
 MOST_VIEWS = 1024
@@ -44,32 +42,9 @@ def names() -> list[str]:
     return [*SHIPPED, *LITE]
 
 
-def card_file(name: str | Path) -> Path | None:
-    """Where the card of a model is, or would be: beside its file. Runs and timm's networks have none (None)."""
-    if isinstance(name, str) and name in names():
-        return WEIGHTS / f"{name}.json"
-    return Path(name).with_suffix(".json") if Path(name).suffix in (".safetensors", ".onnx") else None
-
-
-def read_card(file: Path | None) -> dict[str, Any] | None:
-    """The card in a file; None where there is none or other JSON. Raises UserError where it is no JSON or too large."""
-    if file is None or not file.is_file():
-        return None
-    try:
-        if file.stat().st_size > LIMIT:
-            raise ValueError(f"it has more than {LIMIT:,} bytes")
-        card = clean_json(file.read_bytes())
-    except (OSError, ValueError, RecursionError) as error:
-        raise UserError(
-            f"the model card {str(file)!r} cannot be read as JSON ({error}): repair it, or move it away"
-        ) from error
-    return card if isinstance(card, dict) and card.get("schema") == CARD_SCHEMA else None
-
-
 def trained_on(name: str | Path, dataset: str | None) -> str | None:
     """What a model was trained on, in the words of its card; without a card, the name of the dataset."""
-    words = (read_card(card_file(name)) or {}).get("trained_on")
-    return words if isinstance(words, str) else dataset
+    return find_card(str(name)).get("trained_on", dataset) if str(name) in names() else dataset
 
 
 def overview() -> list[dict[str, Any]]:
@@ -79,16 +54,16 @@ def overview() -> list[dict[str, Any]]:
         file = weights_file(name)
         state = "installed" if file else install(LITE[name].extra) if name in LITE else "not in this build"
         size = file.stat().st_size / 1e6 if file else None
-        rows.append({**(find_card(name) or {}), "name": name, "state": state, "mb": size})
+        rows.append({**find_card(name), "name": name, "state": state, "mb": size})
     return rows
 
 
-def find_card(name: str) -> dict[str, Any] | None:
-    """The card of a named model or of a model file."""
-    file = card_file(name)
-    if file is None or (name not in names() and not Path(name).is_file()):
+def find_card(name: str) -> dict[str, Any]:
+    """The card of a named model; empty where this build has none."""
+    if name not in names():
         raise no_such("model", name, names())
-    return read_card(file)
+    file = WEIGHTS / f"{name}.json"
+    return json.loads(file.read_bytes()) if file.is_file() else {}
 
 
 def weights_file(name: str) -> Path | None:
