@@ -200,8 +200,6 @@ class Run:
                 self.report("note", text=f"resuming from step {state.step} (epoch {state.epoch + 1})")
             while state.epoch < config.epochs and self.epoch(stop):
                 pass
-            if state.epoch < config.epochs:
-                self.report("note", text=f"stopped at step {state.step}: continue with --resume")
             return self.result(finished=state.epoch == config.epochs)
 
     def report(self, kind: Any, **details: Any) -> None:

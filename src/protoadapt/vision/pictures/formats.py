@@ -1,7 +1,6 @@
 """Picture formats: which files are pictures, and how one is opened without trusting it.
 
-To read another format, add a line to FORMATS, and to PLUGINS where pillow alone does not read it. Every command then
-reads it.
+To read another format of pillow's, add a line to FORMATS. Every command then reads it.
 """
 
 import errno
@@ -29,12 +28,11 @@ FORMATS = {  # suffixes by pillow's name of a format; no others: EPS, for one, r
     "PPM": (".ppm",),
     "HEIF": (".heic", ".heif"),
 }
-PLUGINS = {"HEIF": ("pillow-heif", "register_heif_opener", rb"(?s).{4}ftyp(heic|heix|mif1|msf1|hevc)")}
-"""Of formats that pillow alone does not read: a package, its function that teaches pillow, and how such files begin."""
 SUFFIXES = {suffix for suffixes in FORMATS.values() for suffix in suffixes}
-BUILT_IN = tuple(name for name in FORMATS if name not in PLUGINS)
-LISTED = ", ".join(BUILT_IN) + "".join(f", with {package} {name}" for name, (package, *_) in PLUGINS.items())
+BUILT_IN = tuple(name for name in FORMATS if name != "HEIF")
+LISTED = f"{', '.join(BUILT_IN)}, with pillow-heif HEIF"
 """The formats in words, as every message and page has them."""
+_HEIF = re.compile(rb"(?s).{4}ftyp(heic|heix|mif1|msf1|hevc)")
 MAX_PIXELS = 89_478_485  # pillow's own limit, which it only warns at: a few kilobytes can claim to be terabytes
 
 
@@ -50,13 +48,11 @@ def is_picture(name: str | bytes) -> bool:
 
 @cache
 def plugins() -> tuple[str, ...]:
-    """The formats that installed plugins read, registered with pillow. Cached pixels depend on them."""
-    there = []
-    for name, (package, register, _) in PLUGINS.items():
-        with suppress(ImportError):
-            getattr(import_module(package.replace("-", "_")), register)()
-            there.append(name)
-    return tuple(there)
+    """HEIF, registered with pillow, where its plugin is installed. Cached pixels depend on it."""
+    with suppress(ImportError):
+        import_module("pillow_heif").register_heif_opener()
+        return ("HEIF",)
+    return ()
 
 
 def readable() -> tuple[str, ...]:
@@ -72,10 +68,8 @@ def open_image(content: bytes) -> Image.Image:
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
-    for name, (package, _, begin) in PLUGINS.items():
-        if re.match(begin, content) and name not in plugins():
-            kind = FORMATS[name][0][1:].upper()
-            raise UnreadablePicture(f"it is {kind}, which needs another package: pip install {package}")
+    if _HEIF.match(content) and not plugins():
+        raise UnreadablePicture("it is HEIC, which needs another package: pip install pillow-heif")
     try:
         image = Image.open(BytesIO(content), formats=readable())
     except UnidentifiedImageError as error:  # the text is the same on every machine, whatever plugins it has
