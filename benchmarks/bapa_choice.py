@@ -28,6 +28,8 @@ CELLS: dict[str, dict[str, Any]] = {
     "30 % foreign": {"kind": "open"},
     "10-way balanced": {"way": 10},
     "25 queries": {"query": 5},
+    "3 queries in all": {"kind": "few", "query": 3},
+    "10 queries in all": {"kind": "few", "query": 10},
 }
 """One class: 36 queries, as CUB's smallest validation class has 41 pictures."""
 SHOTS = (1, 5)

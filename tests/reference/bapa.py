@@ -72,7 +72,7 @@ def bapa(
         n = z.sum(axis=0)
         pull_back = y - softmax(scores(s))
         p = (1 - sigma) * p + sigma * (y.T @ s + pull_back.T @ s + z.T @ u) / (K + k + n)[:, None]
-        if known or ((n - n.mean()) ** 2).sum() < (n_way - 1) * n.mean():
+        if known or ((n - n.mean()) ** 2 + 1).sum() < (n_way - 1) * n.mean():
             ell, r = ell + np.log(len(q) * shares / n), 0.0
         else:
             ell, r = log_shares(n), of_none

@@ -18,7 +18,7 @@ r = mean_c K_c^(−½), k = κ r. From μ = mean_c S°_c/K_c, p_c = S_c/(K_c + k
     ℓ_c ← Σ_{a∈A} P(a|n) (ψ(n_c + a) − ψ(n̄ + a)),   P(a|n) ∝ DirichletMultinomial(n|a)
     μ ← mean_c (o S°_c + Σ_q z_qc x_q) / (o K_c + n_c)
 
-but where Σ_c (n_c − n̄)²/n̄ < C − 1, in place of the line of ℓ, and with r = 0 in the next step's z,
+but where Σ_c ((n_c − n̄)² + 1) < (C − 1) n̄, in place of the line of ℓ, and with r = 0 in the next step's z,
 
     ℓ_c ← ℓ_c + log(C n̄ π_c / n_c),   π_c = 1/C           added to the ℓ of the step before
 
@@ -32,8 +32,9 @@ class means get surer: their standard error falls with √K. p is the mean of it
 the gradient of the labels' log-likelihood: a labelled row that its class no longer claims draws the class back and
 pushes the others off; labelled rows were not drawn with the queries' class sizes, hence without ℓ. ℓ is the expected
 logarithm of a class's share, with the concentration averaged out, so that no strength of imbalance has to be assumed.
-Sizes that differ no more than drawing rows makes equal classes differ (χ² below its mean) are taken to be
-equal, and a round of Sinkhorn's iteration per step brings them there.
+Drawing n̄ rows of each class makes Σ_c (n_c − n̄)² (C − 1) n̄ in the mean. Sizes that differ less, and by so much that
+a row more or fewer in each class makes no difference, are taken to be equal, and a round of Sinkhorn's iteration per
+step brings them there. Few rows never say that classes are equal.
 
 **Class sizes given** (`class_prior`): the second form of ℓ, with the shares π_c, in every step, and no class without a
 name (r = 0 in z; k stays κ r). Run to its end in each step, this iteration is PT+MAP's transport.

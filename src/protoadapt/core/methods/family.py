@@ -227,10 +227,10 @@ def size_evidence(n: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def sizes_are_equal(n: Tensor) -> Tensor:
-    """(…, 1, 1): whether sizes n (…, W, 1) differ no more than drawing rows makes equal classes differ: χ² below its
-    mean."""
+    """(…, 1, 1): whether sizes n (…, W, 1), each of them a row off, differ no more than drawing rows makes equal
+    classes differ."""
     mean = n.mean(-2, keepdim=True)
-    return (n - mean).square().sum(-2, keepdim=True) < (n.shape[-2] - 1) * mean
+    return ((n - mean).square() + 1).sum(-2, keepdim=True) < (n.shape[-2] - 1) * mean
 
 
 def adapt(episodes: Episodes, rule: Rule) -> Tensor:

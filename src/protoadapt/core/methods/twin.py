@@ -183,7 +183,7 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
             _mean_of_classes(z, labels, shots, n, n_rows, known, m)
         if kind in (GIVEN, ESTIMATED):
             total = n.sum()
-            spread = ((n - total / n_way) ** 2).sum()
+            spread = ((n - total / n_way) ** 2 + 1).sum()
             mass = real(0)
             if kind == GIVEN or spread < (n_way - 1) * total / n_way:
                 for c in range(n_way):
