@@ -202,8 +202,8 @@ def test_sizes_of_equal_classes_are_taken_as_equal_about_as_often_as_chance_says
     for shares, low, high in (([0.2] * 5, 0.51, 0.59), ([0.4, 0.3, 0.1, 0.1, 0.1], 0.0, 0.01)):
         n = torch.from_numpy(rng.multinomial(75, shares, 4000)).double()[..., None]
         assert low <= float(sizes_are_equal(n).double().mean()) <= high
-    for rows in (1, 3, 6):
-        assert not sizes_are_equal(torch.full((5, 1), rows / 5))
+    for n_rows in (1, 3, 6):
+        assert not sizes_are_equal(torch.full((5, 1), n_rows / 5))
 
 
 def test_new_rows_are_answered_like_those_it_learnt_from():
