@@ -17,11 +17,10 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from benchmarks import bapa_choice
+from benchmarks import bapa_choice, trust
 from paper import arena, arena_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
-from paper.labeling_page import draw_suggest, suggest_numbers
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
 from paper.stored_results import Results
@@ -299,7 +298,9 @@ def filled(page: str, numbers: str, name: str = "numbers", text: str | None = No
 
 def labeling_page() -> str:
     """docs/labeling.md with its tables."""
-    text = filled("docs/labeling.md", suggest_numbers(read("suggest.json")), "suggest")
+    text = (ROOT / "docs" / "labeling.md").read_text()
+    for name, table in trust.tables_of(read("trust.json")).items():
+        text = filled("docs/labeling.md", table, name, text)
     suffixes = ", ".join(f"`{suffix}`" for some in formats.FORMATS.values() for suffix in some)
     kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
     same = f"- Every command reads the same files: {kinds}."
@@ -395,4 +396,3 @@ if __name__ == "__main__":
     for table in TABLES:
         for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
             print(figure.relative_to(ROOT))
-    draw_suggest(read("suggest.json"), ROOT / "docs" / "images" / "suggest.png")

@@ -42,7 +42,7 @@ def test_without_labels_every_group_has_its_most_typical_picture():
     rows, group = groups([30, 20, 10, 6])
     found = suggest(rows, np.full(66, -1), 4)
     assert [group[one.row] for one in found] == [0, 1, 2, 3], "the largest group first"
-    assert [(one.kind, one.stands_for) for one in found] == [("typical", size) for size in (30, 20, 10, 6)]
+    assert [one.stands_for for one in found] == [30, 20, 10, 6]
     for one in found:
         members = np.flatnonzero(group == group[one.row])
         distances = np.linalg.norm(rows[members][:, None] - rows[members], axis=2)
@@ -56,7 +56,7 @@ def test_pictures_in_doubt_where_no_label_is_near_come_first():
     codes[[0, 40]] = 0, 1
     margin = np.where(group == 2, 0.1, 0.9)
     first = suggest(rows, codes, 5, margin=margin)[0]
-    assert (group[first.row], first.kind) == (2, "uncertain")
+    assert group[first.row] == 2
     sure = np.where(group == 2, 1.0, 0.9)
     assert group[suggest(rows, codes, 5, margin=sure)[0].row] != 2, "nothing to learn there"
     assert not suggest(rows, codes, 5, margin=np.ones(90)), "every picture is certain"
@@ -86,5 +86,5 @@ def test_labels_json_says_what_to_label_next(folder, named, without_paths):
     for one in following:
         record = of_file[one["file"]]
         assert {*one["reason"].split(";")[0].split(" or ")} == {record["label"], record["runner_up"]}
-        assert (one["kind"], record["margin"] <= 0.99, record["support"]) == ("uncertain", True, False)
+        assert (record["margin"] <= 0.99, record["support"]) == (True, False)
     assert 1 <= len(following) <= 18

@@ -14,7 +14,6 @@ from paper.choice_page import choice_table, judged, winner
 from paper.choice_plans import CHOICES, CHOSEN, with_views
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
-from paper.labeling_page import draw_suggest
 from paper.results_page import results_page, section
 from paper.stored_results import SHOTS, Results
 from paper.tables import MINI_CHOSEN, TABLES, UNLABELLED
@@ -152,9 +151,6 @@ def test_the_papers_trends_hold_where_they_hold(name, values, broken):
 FIGURES = {
     "semi.png": lambda folder: draw_figures("semi", Results(RESULTS), folder),
     "adaptation.png": lambda folder: draw_figures("figure3", Results(RESULTS), folder),
-    "suggest.png": lambda folder: draw_suggest(
-        json.loads((RESULTS / "suggest.json").read_text()), folder / "suggest.png"
-    ),
 }
 
 

@@ -40,6 +40,7 @@ from protoadapt.core.prototype_model import PrototypeModel, block_size, power_tr
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
+DISCOVER = Setting("whether to look for classes without a name", name="discover", kinds=(bool,))
 HAS_NAME, STRAY = -1, -2
 """In place of the number of an unnamed class: of a class with a name; of no class at all."""
 
@@ -70,7 +71,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def check_settings(self) -> None:
         """Raises UserError where a setting is out of its range."""
-        declared = declarations(self.method)
+        declared = {"discover": DISCOVER, **declarations(self.method)}
         for name, value in self.get_params(deep=False).items():
             if name in declared:
                 declared[name].check(value)
@@ -217,7 +218,8 @@ class BAPAClassifier(PrototypeClassifier):
     its own.
 
     discover=True looks for rows of no class in `classes_` (`methods.unnamed`), kinds without a name and strays, and
-    measures how sure the answers are. `predict` gives the likeliest class with a name in any case. After `fit` then:
+    measures how sure the answers are, unless the class sizes are given, which leaves no room for others. `predict`
+    gives the likeliest class with a name in any case. After `fit` then:
 
     n_unnamed_       number of groups without a name; prototypes_ and class_bias_ have them last
     unnamed_ (n)     of each fitted row HAS_NAME, STRAY or the number of its group from 0, as `predict_unnamed` says
@@ -253,16 +255,6 @@ class BAPAClassifier(PrototypeClassifier):
     def _rule(self) -> Rule:
         return mixture_rule(self.n_iter, self.sigma, self.lam, self.kappa, self.class_prior)
 
-    def check_settings(self) -> None:
-        """Raises UserError where a setting is out of its range, or `discover` would contradict given class sizes."""
-        super().check_settings()
-        Setting(name="discover", kinds=(bool,)).check(self.discover)
-        if self.discover and self.class_prior is not None:
-            raise UserError(
-                f"discover is true and class_prior {self.class_prior!r}: with the class sizes given there is no room "
-                f"for classes without a name, so leave one of the two out"
-            )
-
     def fit(self, X, y):
         """As for all classifiers; with discover=True also `unnamed_`."""
         super().fit(X, y)
@@ -289,7 +281,7 @@ class BAPAClassifier(PrototypeClassifier):
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         self.n_unnamed_, self.temperature_, self.least_density_ = 0, 1.0, -np.inf
-        steps = self._discovered if self.discover else self._steps
+        steps = self._discovered if self.discover and self.class_prior is None else self._steps
         return steps(*self._labelled(support, codes), arrays)
 
     def _discovered(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:

@@ -27,7 +27,7 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
         if key not in known:
             raise no_such("setting", key, sorted(known), of=method)
     if "discover" in known:
-        settings = {"discover": settings.get("class_prior") is None} | dict(settings)
+        settings = {"discover": True, **settings}
     estimator.set_params(**settings).check_settings()
     return estimator
 

@@ -21,6 +21,7 @@ from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.core.threads import thread_pool
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
 from protoadapt.labeling.classifier import load_classifier
+from protoadapt.labeling.explain import explained
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
 from protoadapt.labeling.outputs import (
     NONE_OF_CLASSES,
@@ -270,11 +271,7 @@ def label(
         if features:
             result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
         output.write(collection, named, on_progress, support)
-    if explain is not None:
-        from protoadapt.labeling.explain import explained
-
-        return result | {"explained": explained(collection, named, explain)}
-    return result
+    return result | ({"explained": explained(collection, named, explain)} if explain else {})
 
 
 def _load_libraries() -> None:

@@ -42,18 +42,8 @@ def parquet_writer(
             label = labels.take(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
             runner_up = labels.take(np.where(block.codes == UNLABELED, best[:, 1], len(classes) + 1))
             place = np.full(len(p), block.part), block.numbers
-            columns = (
-                block.names,
-                label,
-                p,
-                runner_up,
-                p - q,
-                density,
-                unknown,
-                groups,
-                block.codes >= 0,
-                *place,
-            )
+            sure = p, runner_up, p - q, density
+            columns = (block.names, label, *sure, unknown, groups, block.codes >= 0, *place)
             file.write_table(pa.Table.from_pydict(dict(zip(schema.names, columns)), schema))
 
         yield add

@@ -7,7 +7,7 @@ With labels, k-means splits all other pictures into as many clusters as are aske
 (1 − margin)³, its margin being the difference of its two largest probabilities, and the picture nearest to each centre
 is suggested: pictures in doubt, where these are many, and no two alike. Groups without a name count as classes there,
 so that a group is not suggested picture by picture, and pictures that resemble none of the classes count nothing
-(`benchmarks/suggest.py` has the comparison).
+(`benchmarks/trust.py` has the comparison).
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,6 @@ class Suggestion(NamedTuple):
     """A picture to label."""
 
     row: int
-    kind: str  # "typical": of a cluster; "uncertain": between two classes
     stands_for: int  # pictures of its cluster, itself included
 
 
@@ -84,24 +83,20 @@ def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray |
     weight = None if margin is None else torch.from_numpy((1 - margin[pool]) ** _SHARPNESS)
     clusters, centers = kmeans(u, n, weight)
     total = clusters.bincount(weight, minlength=len(centers))
-    found: dict[int, Suggestion] = {}
+    found = []
     for cluster in total.argsort(descending=True, stable=True).tolist():
         members = (clusters == cluster).nonzero()[:, 0]
-        if not len(members):
-            continue
-        best = members[
-            _most_typical(u[members]) if weight is None else (u[members] - centers[cluster]).norm(dim=1).argmin()
-        ]
-        kind = "typical" if weight is None else "uncertain"
-        found[cluster] = Suggestion(int(pool[best]), kind, len(members))
-    return list(found.values())
+        if len(members):
+            own = u[members]
+            far = _untypical(own) if weight is None else (own - centers[cluster]).norm(dim=1)
+            found.append(Suggestion(int(pool[members[far.argmin()]]), len(members)))
+    return found
 
 
-def _most_typical(u: torch.Tensor) -> int:
-    """TypiClust: the row of a cluster (m, D) with the smallest mean distance to its nearest ones, at most 20."""
+def _untypical(u: torch.Tensor) -> torch.Tensor:
+    """TypiClust: of the rows of a cluster (m, D) the summed distance to their nearest ones, at most 20."""
     k = min(_NEIGHBOURS, len(u) - 1)
-    distance = torch.cdist(u, u).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
-    return int(distance.argmin())
+    return torch.cdist(u, u).topk(k + 1, largest=False).values.sum(1)  # one of them is the row itself
 
 
 def centred(rows: np.ndarray) -> np.ndarray:
@@ -126,7 +121,7 @@ def next_pictures(
     Returns
     -------
     list of dict
-        `file`, `kind` and `stands_for` (see `Suggestion`), and `reason`, a few words for people.
+        `file`, `stands_for` (see `Suggestion`), and `reason`, a few words for people.
     """
     asked = np.array([place for place, record in enumerate(records) if not record.get("no_class")], int)
     rows = np.concatenate([support, features[asked]]).astype(np.float32)
@@ -144,10 +139,9 @@ def next_pictures(
 
 def next_record(suggestion: Suggestion, file: str, likely: Sequence[str] = ()) -> dict[str, Any]:
     """One entry of `next`. likely: the two likeliest classes of an uncertain picture."""
-    _, kind, stands_for = suggestion
-    why = " or ".join(likely) or "typical of its group"
-    like = f"; {count(stands_for - 1, 'similar picture')} without a label" if stands_for > 1 else ""
-    return {"file": file, "kind": kind, "stands_for": stands_for, "reason": why + like}
+    why, others = " or ".join(likely) or "typical of its group", suggestion.stands_for - 1
+    like = f"; {count(others, 'similar picture')} without a label" if others else ""
+    return {"file": file, "stands_for": suggestion.stands_for, "reason": why + like}
 
 
 def suggest_folder(
@@ -176,7 +170,7 @@ def suggest_folder(
     Returns
     -------
     What next.json holds: `pictures`, the most useful first: `file`, `label` and `runner_up` (the likely classes, where
-    there are two), `kind`, `stands_for`, `reason` and `preview`, the name of a small picture; `skipped` files with
+    there are two), `stands_for`, `reason` and `preview`, the name of a small picture; `skipped` files with
     reasons; `notes` as in `label`.
 
     Examples

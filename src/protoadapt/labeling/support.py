@@ -144,13 +144,12 @@ def folder_examples(root: Path) -> Examples:
     if _is_of_no_class(root):
         return Examples([], [Skipped(str(root), NO_CLASS)])
     examples, (files, skipped) = [], find_pictures(root)
-    sorted_here = (root / SORTED).is_file()
     for file in files:
         first, *deeper = os.path.relpath(file, root).split(os.sep)
         label = class_of(first)
         if not (deeper and label):
             skipped.append(Skipped(file, "in no class folder"))
-        elif label.casefold() == UNKNOWN or (sorted_here and names.is_group(label)):
+        elif label.casefold() == UNKNOWN or _is_of_no_class(root / first):
             skipped.append(Skipped(str(root / first), NO_CLASS))
         else:
             examples.append(Example(file, label, root))
@@ -171,7 +170,7 @@ def fruitless_folders(root: Path, examples: Iterable[Example]) -> Iterator[Skipp
     fruitful = {os.path.relpath(example.file, root).split(os.sep)[0] for example in examples if example.source == root}
     for name in [] if _is_of_no_class(root) else sorted(os.listdir(root)):
         folder = root / name
-        of_none = class_of(name).casefold() == UNKNOWN or (names.is_group(name) and (root / SORTED).is_file())
+        of_none = class_of(name).casefold() == UNKNOWN or _is_of_no_class(folder)
         if name in fruitful or of_none or not folder.is_dir():
             continue
         if name.startswith("."):

@@ -166,7 +166,8 @@ def test_a_batch_of_fits_is_so_many_single_ones():
 
 def test_given_sizes_leave_no_room():
     X, y, _ = folder()
-    with pytest.raises(UserError, match=r"discover is true and class_prior 'equal': .* leave one of the two out"):
-        BAPAClassifier(discover=True, class_prior="equal").fit(X, y)
+    fitted = BAPAClassifier(discover=True, class_prior="equal").fit(X, y)
+    assert (fitted.n_unnamed_, fitted.temperature_) == (0, 1.0)
+    assert (fitted.unnamed_ == HAS_NAME).all()
     with pytest.raises(UserError, match="discover is 'yes': it must be true or false"):
         BAPAClassifier(discover="yes").fit(X, y)

@@ -42,8 +42,6 @@ softmax(l/T) with
 with C classes, unnamed ones too. All constants were chosen on ten collections of different kinds and read on eight.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
@@ -70,13 +68,6 @@ BATCH_NUMBERS = 2**24
 def sample_size(n_way: int) -> int:
     """Unlabelled rows that are looked at for unnamed classes beside so many named ones."""
     return min(MOST_ROWS, max(FEWEST_ROWS, USUAL_ROWS * n_way))
-
-
-class Sureness(NamedTuple):
-    """What a fit says of its own answers."""
-
-    temperature: float  # T
-    density: float  # strays have less; −∞ where there are too few to tell
 
 
 def discover(rule: Rule, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
@@ -148,23 +139,18 @@ def share_of_examples(model: PrototypeModel, x: Tensor, y: Tensor) -> Tensor:
     return logits.softmax(-2)[..., -1, :].double() @ (y.double() / y.double().sum(1, keepdim=True).clamp_min(1)).sum(0)
 
 
-def sureness(model: PrototypeModel, rows: Tensor, y: Tensor) -> Sureness:
+def sureness(model: PrototypeModel, rows: Tensor, y: Tensor) -> tuple[float, float]:
     """T, and the density that strays are below, from unlabelled rows (n, D); y (W, S): the labelled ones."""
     u, shots = model.prepare(rows), y.double().sum(1)
     logits, n = model.scores(u), len(rows)
     v = (n * spread(model, u, logits.softmax(0)) + 30 * 0.45) / (n + 30)
     r = float(shots[shots > 0].rsqrt().mean())
-    temperature = 1.5 * v * (1 + r / 2) * (1 + 3 * min(1, len(logits) / max(n, 1)))
-    return Sureness(max(0.5, temperature), least_density(logits, len(y)))
-
-
-def least_density(logits: Tensor, n_named: int) -> float:
-    """m − 2.25 d of logits (C, n)."""
-    density = logits.logsumexp(0)[logits.argmax(0) < n_named].double()
+    temperature = max(0.5, 1.5 * v * (1 + r / 2) * (1 + 3 * min(1, len(logits) / max(n, 1))))
+    density = logits.logsumexp(0)[logits.argmax(0) < len(y)].double()
     if len(density) < LEAST_NAMED:
-        return -torch.inf
+        return temperature, -torch.inf
     low, middle = density.quantile(density.new_tensor([0.16, 0.5]))
-    return float(middle - FAR * (middle - low))
+    return temperature, float(middle - FAR * (middle - low))
 
 
 def spread(model: PrototypeModel, u: Tensor, z: Tensor) -> float:
