@@ -65,8 +65,12 @@ def beside(validation: dict[str, Any], novel: dict[str, Any]) -> str:
         means = {(r["cell"], r["method"].replace("(power=auto)", ""), r["shot"]): r["mean"] for r in rows}
         header += [f"{name}, {words}" for name in ("CIPA", "BAPA before", "BAPA")]
         columns += [(means, name) for name in ("cipa", "bapa of c60763e", "bapa")]
-    lines = [[cell, *(f"{m[cell, name, 1]:.1f} / {m[cell, name, 5]:.1f}" for m, name in columns)] for cell in CELLS]
-    return markdown(header, lines)
+
+    def cells(means: dict[tuple[str, str, int], float], cell: str, name: str) -> str:
+        pair = [means.get((cell, name, shot)) for shot in SHOTS]
+        return " / ".join("–" if mean is None else f"{mean:.1f}" for mean in pair)  # BAPA before: not on few queries
+
+    return markdown(header, [[cell, *(cells(means, cell, name) for means, name in columns)] for cell in CELLS])
 
 
 def main() -> None:

@@ -6,11 +6,13 @@ import subprocess
 import sys
 import types
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 from PIL import Image
+from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import nn
 
@@ -155,16 +157,6 @@ def test_padding_is_tensorflows(side, kernel, stride):
     torch.testing.assert_close(layer(x)[0, 0], want, rtol=1e-4, atol=1e-5)
 
 
-class Evil:
-    """Opens a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
-
-
 def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
     monkeypatch.setattr(cards, "wheel", lambda name: "no-such-wheel")
     with pytest.raises(UserError, match=r"'\.\[label\]'"):
@@ -181,13 +173,62 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
 # timm
 
 
-def test_a_network_that_timm_does_not_know_is_named(monkeypatch):
-    def create_model(name, **options):
-        raise RuntimeError(f"Unknown model ({name})")
+class FakeNetwork(nn.Module):
+    """What timm gives, as far as it is used."""
+
+    pretrained_cfg: ClassVar = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32)}
+
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(3, 7)
+
+    def forward(self, x):
+        return self.linear(x.mean((2, 3)))
+
+
+def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
+    """Nothing is downloaded, a classifier in the file is left over, and no code in it runs."""
+
+    def create_model(name, pretrained, num_classes):
+        if name != "tiny":
+            raise RuntimeError(f"Unknown model ({name})")
+        assert not pretrained
+        return FakeNetwork()
 
     monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
+    weights = {"linear.weight": torch.randn(7, 3), "linear.bias": torch.randn(7), "head.weight": torch.zeros(2, 7)}
+    save_file(weights, tmp_path / "own.safetensors")
+    torch.save(weights, tmp_path / "own.pth")
+    x = torch.rand(2, 3, 8, 8)
+    for name in ("own.safetensors", "own.pth"):
+        network, _ = networks.load(f"timm:tiny@{tmp_path / name}")
+        want = x.mean((2, 3)) @ weights["linear.weight"].T + weights["linear.bias"]
+        torch.testing.assert_close(network(x), want)
+
+    save_file({"linear.weight": torch.zeros(7, 3)}, tmp_path / "part.safetensors")
+    (tmp_path / "text.pth").write_text("no weights")
+    torch.save(Evil(str(tmp_path / "pwned")), tmp_path / "evil.pth")
+    for name, sentence in {
+        "part.safetensors": "it lacks 'linear.bias'",
+        "text.pth": "holds no weights",
+        "evil.pth": "holds no weights",
+        "missing.pth": "missing.pth' holds no weights",
+    }.items():
+        with pytest.raises(UserError, match=sentence):
+            networks.load(f"timm:tiny@{tmp_path / name}")
+    assert not (tmp_path / "pwned").exists()
     with pytest.raises(UserError, match="Unknown model"):
         networks.load("timm:huge")
+
+
+class Evil:
+    """Opens a file when it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return (open, (self.path, "w"))
 
 
 TIMM = """

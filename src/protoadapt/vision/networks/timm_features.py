@@ -1,9 +1,11 @@
 """Any network of timm as a source of features. It cannot be trained here: it has no mixing layers."""
 
 import hashlib
+from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, install
@@ -25,8 +27,9 @@ class TimmFeatures(nn.Module):
 def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[str, Any]]:
     """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
 
-    name : as timm writes it; "local-dir:FOLDER" is one in a folder, and nothing is downloaded.
+    name : as timm writes it; with NAME@FILE the weights come from a file, and nothing is downloaded.
     """
+    name, _, file = name.partition("@")
     try:
         import timm
     except ImportError as error:
@@ -34,12 +37,15 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
     except RuntimeError as error:  # torchvision, which timm imports, made for another torch
         raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
     try:
-        network = TimmFeatures(timm.create_model(name, pretrained=pretrained, num_classes=0).eval())
+        network = TimmFeatures(timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval())
     except Exception as error:  # an unknown name, weights that are not published, no network connection
         raise UserError(
             f"timm cannot load the network {name!r} ({first_line(error)}): choose one that "
-            f"timm.list_models(pretrained=True) lists; the first use downloads the weights"
+            f"timm.list_models(pretrained=True) lists; the first use downloads the weights, unless they come from a "
+            f"file (timm:{name}@FILE)"
         ) from error
+    if file:
+        _fill(network.network, Path(file))
     settings = network.network.pretrained_cfg
     channels, height, width = settings["input_size"]
     resize = _resize(settings)
@@ -62,6 +68,18 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
         std=list(settings["std"]),
         dataset=str(settings.get("tag") or "as timm says"),
     )
+
+
+def _fill(network: nn.Module, file: Path) -> None:
+    """Load the weights of a file, safetensors or a state dict of torch, into a network. No code runs."""
+    try:
+        weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
+        if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
+            raise ValueError(f"it lacks {missing[0]!r}")
+    except Exception as error:  # a damaged or foreign file may fail in any way
+        raise UserError(
+            f"{str(file)!r} holds no weights of this network ({first_line(error)}): give the file of its own"
+        ) from error
 
 
 def _resize(settings: dict[str, Any]) -> Resize:
