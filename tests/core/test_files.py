@@ -88,13 +88,17 @@ with scratch_folder(Path(sys.argv[1]), ".mine-") as folder:
 
 
 def test_temporary_folders_of_killed_processes_are_swept_and_those_of_living_ones_stay(tmp_path):
-    (tmp_path / ".others").mkdir()
+    others = {tmp_path / ".others", tmp_path / ".mine-of-a-user", tmp_path / ".mine-just-made"}
+    for folder in others:
+        folder.mkdir()
+    (tmp_path / ".mine-of-a-user" / "notes").touch()
     with scratch_folder(tmp_path, ".mine-") as living:
         assert subprocess.run([sys.executable, "-c", DIES, tmp_path]).returncode == -signal.SIGKILL
-        assert len([*tmp_path.glob(".mine-*/picture.png")]) == 1
+        assert len([*tmp_path.glob(".mine-*/*/picture.png")]) == 1
         with scratch_folder(tmp_path, ".mine-") as new:
-            assert {*tmp_path.iterdir()} == {living, new, tmp_path / ".others"}
-    assert [*tmp_path.iterdir()] == [tmp_path / ".others"]
+            assert {*tmp_path.iterdir()} == {living.parent, new.parent, *others}
+    assert {*tmp_path.iterdir()} == others
+    assert (tmp_path / ".mine-of-a-user" / "notes").exists()
 
 
 KILLED = """

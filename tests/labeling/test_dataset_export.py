@@ -10,6 +10,7 @@ import pytest
 from helpers.label_files import correct, read_table, truth, write_table
 
 from protoadapt.core.errors import UserError
+from protoadapt.labeling import dataset_export
 from protoadapt.labeling.dataset_export import export_labels
 
 
@@ -100,7 +101,7 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         with pytest.raises(UserError, match=words):
             export_labels(given, form, out, **options)
     first, *others = document["pictures"]
-    odd = [{"confidence": []}, {"confidence": None}, {"confidence": float("nan")}, {"file": 7}]
+    odd = [{"confidence": []}, {"confidence": None}, {"confidence": float("nan")}, {"file": 7}, {"label": ["a"]}]
     for wrong in odd:
         with pytest.raises(UserError, match=r"is no labels.json of `label`"):
             export_labels(changed(pictures=[first | wrong, *others]), "fiftyone", new)
@@ -108,6 +109,24 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "mine.txt"]
+
+
+@pytest.mark.parametrize("form", ["imagefolder", "fiftyone"])
+def test_a_dataset_is_there_whole_or_not_at_all(labels, tmp_path, monkeypatch, form):
+    """Stopped before its last file, an export leaves nothing, and runs again."""
+
+    def full(path, text):
+        raise OSError("the disk is full")
+
+    (tmp_path / "made").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(dataset_export, "write_text", full)
+        with pytest.raises(OSError, match="full"):
+            export_labels(labels, form, tmp_path / "made" / "set")
+    assert not [*(tmp_path / "made").iterdir()]
+    export_labels(labels, form, tmp_path / "made" / "set")
+    assert [*(tmp_path / "made").iterdir()] == [tmp_path / "made" / "set"]
+    assert all(file.is_file() for file in (tmp_path / "made" / "set").rglob("*.*")), "links lead to the pictures"
 
 
 def test_files_that_are_no_pictures_or_gone_are_left_out(labels, folder, tmp_path):

@@ -75,18 +75,27 @@ def locked(folder: Path) -> Iterator[bool | None]:
             os.close(place)
 
 
+SCRATCH = "protoadapt-scratch"
+"""The folder in a temporary folder that says whose it is: others may have files under the same prefix."""
+
+
 @contextmanager
 def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
-    """A private temporary folder in `place`. Those that killed processes left there are removed first."""
-    for left in place.glob(f"{prefix}*"):
-        with locked(left) as held:
+    """A temporary folder in `place`. Those that killed processes left there are removed first.
+
+    It is in a private one, which is locked before that is made: so a new one is never taken for one that was left.
+    """
+    for left in place.glob(f"{prefix}*/{SCRATCH}"):
+        with locked(left.parent) as held:
             if held:  # nobody's any more
-                shutil.rmtree(left, ignore_errors=True)
+                shutil.rmtree(left.parent, ignore_errors=True)
     with (
-        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as folder,
-        locked(Path(folder)),
+        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as outer,
+        locked(Path(outer)),
     ):
-        yield Path(folder)
+        folder = Path(outer, SCRATCH)
+        folder.mkdir()
+        yield folder
 
 
 def unchanged_since_now(path: Path) -> Callable[[], None]:

@@ -17,7 +17,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import quoteattr
 
 from protoadapt.core.errors import BROKEN, UserError, clean_json, count, finite, no_such
-from protoadapt.core.files import csv_text, json_text, write_text
+from protoadapt.core.files import csv_text, json_text, scratch_folder, write_text
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
 from protoadapt.labeling.sorting import check_way, put
@@ -100,12 +100,17 @@ def export_labels(
     if not pictures:
         raise UserError(f"none of the labelled pictures is in {str(root)!r}: give their folder with --images")
     skipped += [{"file": name, "reason": "labels.json does not have it: label again"} for name in corrections]
-    if form == "imagefolder":
-        _place(out, pictures, sort)
-    for one in pictures if form == "fiftyone" else ():
-        one["path"] = os.path.relpath(os.path.realpath(one["path"]), os.path.realpath(out))
-    for name, text in FORMS[form](_classes(document, pictures), pictures, url).items():
-        write_text(out / name, text)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with scratch_folder(out.parent, ".protoadapt-export-") as new:
+        if form == "imagefolder":
+            _place(new, out, pictures, sort)
+        for one in pictures if form == "fiftyone" else ():
+            one["path"] = os.path.relpath(os.path.realpath(one["path"]), os.path.realpath(out))
+        for name, text in FORMS[form](_classes(document, pictures), pictures, url).items():
+            write_text(new / name, text)
+        if out.exists():
+            out.rmdir()  # empty: an error where another process has filled it meanwhile
+        new.rename(out)
     return {"pictures": len(pictures), "corrected": changed, "skipped": skipped}
 
 
@@ -115,8 +120,11 @@ def _read(labels: Path) -> tuple[dict[str, Any], list[_Picture]]:
         document = clean_json(labels.read_bytes())
         pictures = _pictures(document)
         total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
+        names = [one["name"] for one in document["classes"]] + [one["label"] for one in pictures]
         if document["schema"] != SCHEMA or not all(finite(one["confidence"], 0, 1) for one in pictures):
             raise ValueError("of another kind, or a picture lacks its confidence")
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError("a class or a label is no text")
     except BROKEN as error:
         raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
     if len(pictures) < total:
@@ -161,8 +169,8 @@ def dataset_files(result: Mapping[str, Any], form: str) -> dict[str, str]:
     return FORMS[form](_classes(result, pictures), pictures, LOCAL)
 
 
-def _place(out: Path, pictures: Sequence[_Picture], way: str) -> None:
-    """Puts the pictures of an imagefolder into it.
+def _place(new: Path, out: Path, pictures: Sequence[_Picture], way: str) -> None:
+    """Puts the pictures of an imagefolder into the folder `new`, which becomes `out`.
 
     A place is in the folder of the class, at the path below the pictures, of an example from elsewhere its name alone.
     Where two would meet, the second is numbered; a disk may not tell A.png from a.png.
@@ -176,7 +184,7 @@ def _place(out: Path, pictures: Sequence[_Picture], way: str) -> None:
         (stem, suffix), number = os.path.splitext(place), 1
         while place.casefold() in taken:
             place, number = f"{stem}-{number + 1}{suffix}", number + 1
-        put(out / place, one["path"], way)
+        put(new / place, one["path"], way, out / place)
         taken.add(place.casefold())
         one["path"] = place
 

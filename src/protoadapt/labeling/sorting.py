@@ -75,12 +75,12 @@ def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> tuple[in
     return left, failed
 
 
-def put(target: Path, source: str, way: str) -> None:
-    """Copies or links a picture, in place of what is there."""
+def put(target: Path, source: str, way: str, final: Path | None = None) -> None:
+    """Copies or links a picture, in place of what is there; `final`: where a link will be moved to."""
     target.parent.mkdir(parents=True, exist_ok=True)
     if way == "link":
         target.unlink(missing_ok=True)
-        os.symlink(_relative(target, source), target)
+        os.symlink(_relative(final or target, source), target)
         return
     with written_whole(target) as partial:
         shutil.copy2(source, partial)

@@ -120,7 +120,10 @@ class Store:
         try:
             with safe_open(piece, framework="numpy") as file:
                 files, contents = file.get_tensor("files"), file.get_tensor("content")
-        except (OSError, SafetensorError) as error:
+                n, _ = file.get_slice("features").get_shape()
+                if (files.shape[1:], contents.shape, *(file.metadata() or {})) != ((48,), (n, 32), "features"):
+                    raise ValueError("its rows, or their checksum, are not there")
+        except (OSError, ValueError, SafetensorError) as error:
             warnings.warn(f"{piece.name} of the feature cache is broken ({error}): embedding again", stacklevel=4)
             with suppress(OSError):
                 piece.unlink()

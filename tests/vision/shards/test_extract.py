@@ -210,6 +210,13 @@ def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, 
     assert (done.made, done.damaged) == (12, ["part-000000.npy: it is of another model or manifest"])
 
 
+def test_an_array_of_the_user_is_not_replaced(model, manifest, tmp_path):
+    (tmp_path / "part-000000.npy").write_text("mine")
+    with pytest.raises(UserError, match="would be replaced"):
+        extract_parts(model, manifest, tmp_path, workers=1)
+    assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
+
+
 def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_path):
     with tarfile.open(tmp_path / "all.tar", "w") as tar:
         for path in sorted(p for p in archive.rglob("*.*")):

@@ -92,6 +92,8 @@ def _claim(job: Job) -> None:
     """Writes the index of a new folder. Raises UserError where the folder holds features made in another way."""
     manifest = job.manifest
     if not (job.out / INDEX).exists():
+        if others := [one for one in job.out.glob("part-*.npy") if not one.with_suffix(".jsonl").exists()]:
+            raise UserError(f"{str(others[0])!r} is of something else and would be replaced: use another --out")
         keys = ("model", "weights", "backbone", "size", "mean", "std", "dataset")
         about = {"model": {key: job.metadata.get(key) for key in keys}, "root": str(manifest.root)}
         parts.write_index(
