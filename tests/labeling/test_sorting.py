@@ -97,7 +97,7 @@ def test_classes_that_differ_in_case_are_noted_and_not_sorted(folder, named):
     result = named(support=("support", "t.csv"))
     assert result["notes"] == [almost_the_same("Red", "red")]
     assert named(out="other")["notes"] == []
-    with pytest.raises(UserError, match="the classes 'Red' and 'red' into one folder on many computers"):
+    with pytest.raises(UserError, match="put 'Red' and 'red' into one folder on many disks"):
         named(support=("support", "t.csv"), out="third", sort="copy")
     assert not (folder / "third").exists()
 

@@ -102,7 +102,7 @@ def test_changed_features_are_never_used(tmp_path, loaded, files):
     data = bytearray(piece.read_bytes())
     data[data.index(rows[3].tobytes())] ^= 1
     piece.write_bytes(data)
-    with pytest.raises(UserError, match="is removed: run the same command again"):
+    with pytest.raises(UserError, match="is removed: run this again"):
         opened(tmp_path, metadata).rows(contents)
     store = opened(tmp_path, metadata)
     assert embed_files(files, network, metadata, store)[0] == contents

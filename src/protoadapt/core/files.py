@@ -89,11 +89,8 @@ def scratch_folder(place: Path, prefix: str) -> Iterator[Path]:
         with locked(left.parent) as held:
             if held:  # nobody's any more
                 shutil.rmtree(left.parent, ignore_errors=True)
-    with (
-        tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as outer,
-        locked(Path(outer)),
-    ):
-        folder = Path(outer, SCRATCH)
+    with tempfile.TemporaryDirectory(prefix=prefix, dir=place, ignore_cleanup_errors=True) as own, locked(Path(own)):
+        folder = Path(own, SCRATCH)
         folder.mkdir()
         yield folder
 

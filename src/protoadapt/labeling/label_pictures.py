@@ -292,9 +292,7 @@ def _check_places(out: Path, images: str | Path | None, support: Sequence[str | 
             raise UserError(f"--sort would write into {str(path)!r}, which is also read: leave --sort out")
     # It would contradict the new labels; of millions of pictures, so not removed.
     if images is not None and (out / PARQUET).exists():
-        raise UserError(
-            f"{str(out / PARQUET)!r} holds labels of label --features: remove it, or choose another folder for --out"
-        )
+        raise UserError(f"{str(out / PARQUET)!r} holds labels of label --features: remove it, or give another --out")
 
 
 def predict(
@@ -336,9 +334,7 @@ def predict(
     output = LabelOutput(out, sort, sort_unknown, page) if out is not None else None
     check_way(sort, sort_unknown, fitted.classes)
     if output and output.classifier.exists():
-        raise UserError(
-            f"{str(out)!r} holds results of label, which would be replaced: choose another folder for --out"
-        )
+        raise UserError(f"{str(out)!r} holds results of label, which would be replaced: give another --out")
     found = [pictures_of(path) if os.path.isdir(path) else Listing([str(path)], []) for path in images]
     given = Listing(*(list(chain(*parts)) for parts in zip(*found)))
     views = fitted.model.get("views", 1)

@@ -34,10 +34,7 @@ def check_way(sort: str | None, sort_unknown: str | None = None, classes: Iterab
     owners: dict[str, str] = {}
     for name in classes if sort else ():
         if (other := owners.setdefault(to_folder(name).casefold(), name)) != name:
-            raise UserError(
-                f"--sort would put the classes {other!r} and {name!r} into one folder on many computers: use one name "
-                f"for both, or names that differ in more than case, or leave --sort out"
-            )
+            raise UserError(f"--sort would put {other!r} and {name!r} into one folder on many disks: rename one class")
 
 
 def sort_pictures(folder: Path, wanted: Mapping[str, str], way: str) -> tuple[int, list[Skipped]]:

@@ -106,9 +106,7 @@ class Store:
                 checksum = file.metadata()["features"]
             if _checksum(table) != checksum:
                 piece.unlink(missing_ok=True)
-                raise UserError(
-                    f"{piece.name} of the feature cache was broken and is removed: run the same command again"
-                )
+                raise UserError(f"{piece.name} of the feature cache was broken and is removed: run this again")
             if not answer.size:
                 answer = np.empty((len(contents), table.shape[1]), np.float32)
             into, out_of = np.array(pairs).T

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import re
 import tarfile
 import tracemalloc
 
@@ -132,8 +133,9 @@ def test_every_cut_or_change_of_a_manifest_is_found(tree, tmp_path):
     path = tmp_path / "m.jsonl"
     write_manifest(path, *find([tree]), shard_size=4)
     whole = path.read_bytes()
-    for size in (0, 1, 50, len(whole) // 2, len(whole) - 20):
-        path.write_bytes(whole[:size])
+    nowhere = re.sub(rb'("shards":\[\[\d+,)\d+', rb"\1[7]", whole)
+    for damaged in (*(whole[:size] for size in (0, 1, 50, len(whole) // 2, len(whole) - 20)), nowhere):
+        path.write_bytes(damaged)
         with pytest.raises(UserError, match="truncated or not a manifest"):
             load_manifest(path)
     path.write_bytes(whole.replace(b"plain", b"pla1n", 1))

@@ -102,10 +102,7 @@ def _claim(job: Job) -> None:
     before = parts.read_index(job.out)
     for key, value in job.made_so.items():
         if before[key] != value:
-            raise UserError(
-                f"{str(job.out)!r} holds features with {key} {before[key]}, not {value}: use another --out, or the "
-                f"model, the manifest, --views and --device of before"
-            )
+            raise UserError(f"{str(job.out)!r} holds features with {key} {before[key]}, not {value}: use another --out")
 
 
 def _is_made(job: Job, number: int, damaged: list[str]) -> bool:

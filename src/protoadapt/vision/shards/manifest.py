@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import BROKEN, UserError, whole_number
+from protoadapt.core.errors import BROKEN, UserError, whole, whole_number
 from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
 from protoadapt.vision.shards import SHARD_SIZE
@@ -114,6 +114,8 @@ def load_manifest(path: str | Path) -> Manifest:
             file.seek(at)
             totals: dict[str, Any] = json.loads(file.readline())
         shards = tuple(Shard(*shard) for shard in totals["shards"])
+        if not all(whole(number, 0, length) for shard in shards for number in shard[:3]):
+            raise ValueError("shards that lie nowhere")
         # From the pictures alone: the offsets shift with the length of the root's name.
         identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
         return Manifest(path, Path(header["root"]), totals["pictures"], shards, identity)
