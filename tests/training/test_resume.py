@@ -141,10 +141,11 @@ def test_a_finished_run_is_not_trained_again(tmp_path):
     before, written = toy.files(tmp_path / "run"), file.read_bytes()
     assert run(tmp_path / "run", resume=True) == json.loads(written)
     assert file.read_bytes() == written, "the clock of the run is not that of the second call"
-    file.unlink()  # as where it was killed between the last checkpoint and the result
-    again = run(tmp_path / "run", resume=True)
-    assert (again["best"], again["history"]) == (first["best"], first["history"])
-    assert json.loads(file.read_bytes()) == again
+    for damaged in (b"", b"[]", b"{}", json.dumps(first | {"best": 7}).encode()):  # empty: killed before the result
+        file.write_bytes(damaged)
+        again = run(tmp_path / "run", resume=True)
+        assert (again["best"], again["history"]) == (first["best"], first["history"])
+        assert json.loads(file.read_bytes()) == again
     assert toy.files(tmp_path / "run") == before
     with pytest.raises(UserError, match="already holds a run"):
         run(tmp_path / "run")

@@ -270,8 +270,7 @@ def parts_collection(
     if missing := [example for example in listed if example.file not in found]:
         raise UserError(
             f"{str(missing[0].source)!r} names {count(len({one.file for one in missing}), 'picture')} without a row, "
-            f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to the folder it "
-            f"was made from"
+            f"such as {to_text(missing[0].file)!r}: write names as the manifest has them, relative to its folder"
         )
     example_of = one_per_picture((example.file, example) for example in listed)
     new = list(pictures.values())

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from protoadapt.core.errors import UserError, whole_number
+from protoadapt.core.errors import BROKEN, UserError, whole_number
 from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
@@ -187,10 +188,11 @@ class Run:
             self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            try:
-                return json.loads((self.out / _RESULT).read_bytes())
-            except (OSError, ValueError):  # missing or damaged
-                return self.result(finished=True)
+            with suppress(*BROKEN):  # missing or damaged: made again from the checkpoint
+                result = json.loads((self.out / _RESULT).read_bytes())
+                if result.items() >= {"finished": True, "best": state.best, "history": state.history}.items():
+                    return result
+            return self.result(finished=True)
         if self.compiled:
             self.warm_up()
         self.start_up = time.perf_counter() - self.created
