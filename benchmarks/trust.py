@@ -12,6 +12,7 @@ temperature of 0.85 for all.
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -101,11 +102,8 @@ def tempered(p: np.ndarray, temperature: float) -> np.ndarray:
 
 def foreign_rows(tables: dict[str, Table], splits: int) -> Iterator[Row]:
     """One row per task with foreign pictures, or none."""
-    for name in tables:
-        for foreign in FOREIGN:
-            for shot in SHOTS:
-                for seed in range(splits):
-                    yield foreign_row(tables, name, foreign, shot, seed)
+    for task in product(tables, FOREIGN, SHOTS, range(splits)):
+        yield foreign_row(tables, *task)
 
 
 def foreign_row(tables: dict[str, Table], name: str, foreign: str, shot: int, seed: int) -> Row:

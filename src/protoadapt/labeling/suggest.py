@@ -121,7 +121,8 @@ def next_pictures(
     Returns
     -------
     list of dict
-        `file`, `stands_for` (see `Suggestion`), and `reason`, a few words for people.
+        `file`, `label` and `runner_up`, the two likeliest classes or groups, `stands_for` (see `Suggestion`), and
+        `reason`, a few words for people.
     """
     asked = np.array([place for place, record in enumerate(records) if not record.get("no_class")], int)
     rows = np.concatenate([support, features[asked]]).astype(np.float32)
@@ -141,7 +142,8 @@ def next_record(suggestion: Suggestion, file: str, likely: Sequence[str] = ()) -
     """One entry of `next`. likely: the two likeliest classes of an uncertain picture."""
     why, others = " or ".join(likely) or "typical of its group", suggestion.stands_for - 1
     like = f"; {count(others, 'similar picture')} without a label" if others else ""
-    return {"file": file, "stands_for": suggestion.stands_for, "reason": why + like}
+    two = dict(zip(("label", "runner_up"), likely))
+    return {"file": file, **two, "stands_for": suggestion.stands_for, "reason": why + like}
 
 
 def suggest_folder(
@@ -189,9 +191,8 @@ def suggest_folder(
         found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n)
         records = [next_record(one, names[row.tolist().index(one.row)]) for one in found]
     else:
-        result = collection.name(make_estimator(DEFAULT_METHOD, {}, device), paths=False, n_next=n).result
-        likely = {one["file"]: {key: one[key] for key in ("label", "runner_up")} for one in result["pictures"]}
-        records = [one | likely[one["file"]] for one in result["next"]]
+        estimator = make_estimator(DEFAULT_METHOD, {}, device)
+        records = collection.name(estimator, paths=False, n_next=n).result["next"]
     if not records:
         raise UserError(f"there is nothing left to learn in {str(images)!r}: every picture is labelled or certain")
     files = [one["file"] for one in records]
