@@ -220,9 +220,7 @@ def prepared_path(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Rows (n, D) as the classifier compares them, and T positions (T, W, D) of its prototypes among them, a fit's
     steps. codes (n): the class of a labelled row, negative for the others."""
-    from sklearn.base import clone
-
-    path = clone(estimator).path(rows, np.maximum(codes, UNLABELED))
+    path = estimator.path(rows, np.maximum(codes, UNLABELED))
     path[-1] = classifier.prototypes[: len(classifier.classes)]
     return classifier.prepare(rows).numpy(), path
 

@@ -140,10 +140,11 @@ def next_pictures(
 
 def next_record(suggestion: Suggestion, file: str, likely: Sequence[str] = ()) -> dict[str, Any]:
     """One entry of `next`. likely: the two likeliest classes of an uncertain picture."""
-    why, others = " or ".join(likely) or "typical of its group", suggestion.stands_for - 1
+    others = suggestion.stands_for - 1
+    why = " or ".join(likely) or "typical of its group"
     like = f"; {count(others, 'similar picture')} without a label" if others else ""
-    two = dict(zip(("label", "runner_up"), likely))
-    return {"file": file, **two, "stands_for": suggestion.stands_for, "reason": why + like}
+    record = {"file": file, "stands_for": suggestion.stands_for, "reason": why + like}
+    return record | dict(zip(("label", "runner_up"), likely))
 
 
 def suggest_folder(
