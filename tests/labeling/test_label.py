@@ -284,7 +284,7 @@ def test_labels_of_features_are_neither_lost_nor_left_beside_others(folder, name
     named()
     before = listing(folder / "out")
     (folder / "out" / name).touch()
-    with pytest.raises(UserError, match=f"{name}' holds labels of label --features: remove it, or choose"):
+    with pytest.raises(UserError, match=f"{name}' holds labels of label --features: remove it, or give another --out"):
         named(method="protonet")
     assert listing(folder / "out") == before | {name: b""}
 
