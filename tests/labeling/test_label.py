@@ -15,6 +15,7 @@ from helpers.label_files import listing, read_table, truth
 from PIL import Image
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.methods import unnamed
 from protoadapt.labeling import load_classifier, predict, save_classifier
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision import networks
@@ -228,7 +229,9 @@ def test_a_kind_without_a_name_is_a_group_and_predict_agrees(folder, named):
     assert "noise" in [one["name"] for one in named(support=("out/sorted",), out="again")["classes"]]
 
 
-def test_how_good_the_names_are_is_said(folder, named):
+def test_how_good_the_names_are_is_said(folder, named, monkeypatch):
+    assert (named()["estimate"], named()["threshold"]) == (None, None), "too few pictures to say"
+    monkeypatch.setattr(unnamed, "LEAST_ROWS", 8)
     result = named()
     estimate = result["estimate"]
     assert 0 <= estimate["low"] < estimate["right"] <= estimate["high"] <= 100

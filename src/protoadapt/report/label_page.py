@@ -29,7 +29,7 @@ CONFIDENCE = (
     "looks like another. "
 )
 MARKED = "A picture that resembles none of the classes is marked unknown, whatever its confidence."
-UNMARKED = "No picture is marked unknown: for that the method must be bapa, and pictures eight or more."
+UNMARKED = "No picture is marked unknown: for that the method must be bapa, and pictures twenty or more."
 OFFLINE = tag(
     "p",
     "Corrections made here are kept in this browser and do not change the other labels: save them and run ",

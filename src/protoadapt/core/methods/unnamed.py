@@ -56,8 +56,8 @@ round."""
 MOST_GROUPS, LEAST_ROWS, LEAST_PER_CLASS = 6, 20, 4
 """Groups found at most; of fewer rows, or fewer per class, nothing is looked for: most seeds would hold many kinds."""
 LEAST_SCORE, SHARE_WEIGHT = 12.0, 2.0
-FAR, LEAST_NAMED = 2.25, 8
-"""A stray's density is so many deviations below the median, of so many rows or more."""
+FAR = 2.25
+"""A stray's density is so many deviations below the median, of LEAST_ROWS rows or more: of few, that is chance."""
 FEWEST_ROWS, USUAL_ROWS, MOST_ROWS = 300, 40, 1000
 """Rows that groups are looked for in: so many per class, at least the first and at most the last number. The gain grows
 with the rows, and the least score is that for about 40 per class."""
@@ -147,7 +147,7 @@ def sureness(model: PrototypeModel, rows: Tensor, y: Tensor) -> tuple[float, flo
     r = float(shots[shots > 0].rsqrt().mean())
     temperature = max(0.5, 1.5 * v * (1 + r / 2) * (1 + 3 * min(1, len(logits) / max(n, 1))))
     density = logits.logsumexp(0)[logits.argmax(0) < len(y)].double()
-    if len(density) < LEAST_NAMED:
+    if len(density) < LEAST_ROWS:
         return temperature, -torch.inf
     low, middle = density.quantile(density.new_tensor([0.16, 0.5]))
     return temperature, float(middle - FAR * (middle - low))
