@@ -36,7 +36,7 @@ from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows, sampled
 from protoadapt.core.methods.settings import Setting, declarations
 from protoadapt.core.partial_labels import encode, warn_of_one_class
-from protoadapt.core.prototype_model import PrototypeModel, block_size, power_transform, two_best
+from protoadapt.core.prototype_model import PrototypeModel, block_size, group_of, log_density, power_transform, two_best
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
@@ -122,7 +122,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         X = self._checked(X)
         answer = np.empty((len(X), len(self.classes_)), self.prototypes_.dtype)
         for rows, scores in self._logits(X):
-            answer[rows] = scores[:, : len(self.classes_)].softmax(1).cpu().numpy()
+            answer[rows] = self._of_named(scores).softmax(1).cpu().numpy()
         return answer
 
     def score(self, X, y, sample_weight=None) -> float:
@@ -177,11 +177,6 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         fitted = (part.cpu().numpy().astype(dtype) for part in (model.center[0], model.prototypes, model.bias))
         self.center_, self.prototypes_, self.class_bias_ = fitted
 
-    def _chunks(self, rows: np.ndarray, X: np.ndarray) -> list[np.ndarray]:
-        """Row numbers, as many at a time as make a block."""
-        size = block_size(len(self.classes_), X.shape[1])
-        return [rows[start : start + size] for start in range(0, len(rows), size)]
-
     def _powered(self, rows: np.ndarray) -> Tensor:
         return power_transform(torch.from_numpy(rows).to(self.device), self.beta, self.power)
 
@@ -192,21 +187,26 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
         return X
 
-    def _logits(self, X: np.ndarray) -> Iterator[tuple[np.ndarray, Tensor]]:
-        """Logits (n, W + n_unnamed_) over the temperature, block by block, in the type of what was fitted."""
+    def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
+        """Logits (n, W + n_unnamed_), block by block, in the type of what was fitted."""
         model = self.model
-        for rows in self._chunks(np.arange(len(X)), X):
-            x = self._powered(X[rows].astype(self.center_.dtype, copy=False))
-            yield rows, model.scores(model.prepare(x)).mT / self.temperature_
+        size = block_size(len(self.classes_), X.shape[1])
+        for start in range(0, len(X), size):
+            rows = slice(start, start + size)
+            x = self._powered(X[rows].astype(self.center_.dtype))  # a copy: X may be read-only
+            yield rows, model.scores(model.prepare(x)).mT
 
     def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         n_best = min(2, len(self.classes_))
         best = np.empty((len(X), n_best), np.int32)
         p_best = np.empty((len(X), n_best), self.prototypes_.dtype)
         for rows, scores in self._logits(X):
-            named = scores[:, : len(self.classes_)]
-            best[rows], p_best[rows] = (part.cpu().numpy() for part in two_best(named))
+            best[rows], p_best[rows] = (part.cpu().numpy() for part in two_best(self._of_named(scores)))
         return best, p_best
+
+    def _of_named(self, scores: Tensor) -> Tensor:
+        """The logits (n, W) of the classes that have a name, over the temperature."""
+        return scores[:, : len(self.classes_)] / self.temperature_
 
 
 class BAPAClassifier(PrototypeClassifier):
@@ -272,11 +272,9 @@ class BAPAClassifier(PrototypeClassifier):
         X = self._checked(X)
         answer = np.full(len(X), HAS_NAME)
         for rows, scores in self._logits(X):
-            group = (scores.argmax(1) - len(self.classes_)).clamp_min(HAS_NAME)
-            density = (scores * self.temperature_).logsumexp(1)
-            answer[rows] = (
-                torch.where((group == HAS_NAME) & (density < self.least_density_), STRAY, group).cpu().numpy()
-            )
+            group = group_of(scores, len(self.classes_))
+            stray = (group == HAS_NAME) & (log_density(scores) < self.least_density_)
+            answer[rows] = torch.where(stray, STRAY, group).cpu().numpy()
         return answer
 
     def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:

@@ -161,6 +161,13 @@ def two_best(scores: Array, n_classes: int | None = None) -> tuple[Array, Array]
     return chosen, softmax(scores)[rows[:, None], chosen]
 
 
+def group_of(logits: Array, n_classes: int) -> Array:
+    """(n): of each row of logits (n, C) the number of its group from 0, as the columns after the classes are groups; −1
+    where a class is likeliest."""
+    xp = library(logits)
+    return xp.clip(xp.argmax(logits, axis=1) - n_classes, -1, None)
+
+
 def log_density(logits: Array) -> Array:
     """(n): log Σ_c exp l_c of logits (n, W), how near a row is to any class (`methods.unnamed`)."""
     xp, most = library(logits), library(logits).amax(logits, axis=1)

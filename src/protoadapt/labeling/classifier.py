@@ -1,8 +1,8 @@
 """The fitted classifier: prototypes and the way rows are compared with them, in a file that is safe to open.
 
 A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
-scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (rule "cosine") or −λ‖x − p_c‖² + b_c (rule
-"euclid"), its class probabilities softmax(logits / temperature). Prototypes after those of the classes are of groups
+scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (similarity "cosine") or −λ‖x − p_c‖² + b_c
+("euclid"), its class probabilities softmax(logits / temperature). Prototypes after those of the classes are of groups
 without a name (`core.methods.unnamed`). A row that is likeliest in such a group, or whose density log Σ_c exp l_c is
 below `threshold`, is unknown: it may belong to none of the classes.
 
@@ -118,7 +118,7 @@ class Classifier:
         best, probability = prototype_model.two_best(logits / self.temperature, n_classes)
         if not xp.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
-        group = xp.clip(xp.argmax(logits, axis=1) - n_classes, -1, None)
+        group = prototype_model.group_of(logits, n_classes)
         unknown = (group >= 0) | (density < (-math.inf if self.threshold is None else self.threshold))
         return Answers(*map(as_numpy, (best, probability, density, group, unknown)))
 
