@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import digamma, gammaln
 
+from protoadapt.core.methods.bapa import KAPPA, LAM, N_ITER, SIGMA
+
 from .common import one_hot, power_transform, resolve_power, rows, softmax, unit
 
 A = (0.3, 1.0, 3.0, 10.0, 30.0)  # concentrations of the Dirichlet that the class shares may come from
@@ -25,10 +27,10 @@ def bapa(
     n_way,
     *,
     unlabeled=None,
-    n_iter=8,
-    sigma=0.4,
-    lam=11.0,
-    kappa=2.0,
+    n_iter=N_ITER,
+    sigma=SIGMA,
+    lam=LAM,
+    kappa=KAPPA,
     power="auto",
     beta=0.5,
     class_prior=None,

@@ -3,6 +3,8 @@
 import numpy as np
 from scipy.special import gammaln, logsumexp
 
+from protoadapt.core.methods.bapa import KAPPA, LAM
+
 from .bapa import A, bapa
 from .common import one_hot, power_transform, softmax, unit
 
@@ -22,7 +24,7 @@ def bound(s, y, u, z, kappa, lam):
     return total + logsumexp(sizes)
 
 
-def discover(support, labels, query, n_way, seeds, *, kappa=2.0, lam=11.0, most=6, kept=12, least=12.0, weight=2.0):
+def discover(support, labels, query, n_way, seeds, *, kappa=KAPPA, lam=LAM, most=6, kept=12, least=12.0, weight=2.0):
     """The accepted seeds, each a list of queries, and the answer (Q, W + groups) with them."""
     support, query = (power_transform(part, "strict") for part in (support, query))
     y = one_hot(labels, n_way)

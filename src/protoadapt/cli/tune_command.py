@@ -1,6 +1,7 @@
 """`protoadapt tune`."""
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -44,7 +45,7 @@ def tune_command(
             episodes=episodes,
             seed=seed,
             device=device,
-            on_progress=lambda share: report(f"% of tuning {method_name}", round(100 * share), 100),
+            on_progress=partial(report, f"tasks of tuning {method_name}", total=episodes),
         )
     write_json(out, {"method": method_name, "arguments": found})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")

@@ -28,7 +28,7 @@ from torch.nn.functional import one_hot
 from protoadapt.core.arrays import check_scale, check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import unnamed
-from protoadapt.core.methods.bapa import bapa, mixture_rule
+from protoadapt.core.methods.bapa import KAPPA, LAM, N_ITER, SIGMA, bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa, cosine_rule
 from protoadapt.core.methods.family import Block, Rule, learn
 from protoadapt.core.methods.prototypes import joint_rule, metric_rule, protonet, semi_protonet, soft_kmeans
@@ -232,10 +232,10 @@ class BAPAClassifier(PrototypeClassifier):
     def __init__(
         self,
         *,
-        n_iter=8,
-        sigma=0.4,
-        lam=11.0,
-        kappa=2.0,
+        n_iter=N_ITER,
+        sigma=SIGMA,
+        lam=LAM,
+        kappa=KAPPA,
         beta=0.5,
         power="auto",
         class_prior=None,

@@ -221,7 +221,7 @@ GRIDS: dict[str, dict[str, tuple[float | None, ...]]] = {
     "bapa": {"lam": (5, 8, 11, 15, 20), "kappa": (0.5, 1, 2, 4)},
     "paddle": {"scale": (None, 6, 8, 10, 12, 16, 24)},
 }
-"""The methods that can be tuned, and the values that are tried. The defaults are among them, and win ties."""
+"""The methods that can be tuned, and the values that are tried beside the defaults, which win ties."""
 
 
 def tune(
@@ -231,11 +231,10 @@ def tune(
     protocol: Protocol | None = None,
     *,
     episodes: int = 256,
-    seed: int = 0,
-    device: torch.device | str = "cpu",
-    on_progress: Callable[[float], None] = lambda share: None,
+    **options: Any,
 ) -> dict[str, Any]:
-    """The settings of a method that fit tasks of validation classes: every combination of its GRIDS is tried.
+    """The settings of a method that fit tasks of validation classes: its defaults and every combination of its GRIDS
+    are tried.
 
     Parameters
     ----------
@@ -247,10 +246,8 @@ def tune(
     protocol : Protocol, optional
         The tasks to try them on; default: 5-way 1-shot, 15 queries per class.
     episodes : int, default 256
-    seed : int, default 0
-    device : str or torch.device, default "cpu"
-    on_progress : function of float, optional
-        Called with the share that is done.
+    **options
+        As in `compare`: seed, base_mean, base_covariance, device, on_progress.
 
     Returns
     -------
@@ -266,12 +263,6 @@ def tune(
         raise UserError(f"{name!r} has no settings to tune: choose {' or '.join(GRIDS)}")
     combinations = [dict(zip(GRIDS[name], values)) for values in product(*GRIDS[name].values())]
     tried = [method(name), *(method(name, **one) for one in combinations)]
-
-    def progress(done: int) -> None:
-        on_progress(done / episodes)
-
-    results = compare(
-        features, labels, tried, protocol, episodes=episodes, seed=seed, device=device, on_progress=progress
-    )
+    results = compare(features, labels, tried, protocol, episodes=episodes, **options)
     best = max(results, key=lambda result: result.accuracy).method
     return {key: best.settings[key] for key in GRIDS[name]}

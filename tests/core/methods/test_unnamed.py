@@ -8,11 +8,11 @@ from reference import unnamed as slow
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import HAS_NAME, STRAY, BAPAClassifier
 from protoadapt.core.methods import unnamed
-from protoadapt.core.methods.bapa import mixture_rule
+from protoadapt.core.methods.bapa import KAPPA, LAM, N_ITER, SIGMA, mixture_rule
 from protoadapt.core.methods.rows import sampled
 from protoadapt.core.prototype_model import power_transform, prepared_rows
 
-RULE = mixture_rule(8, 0.4, 11.0, 2.0, None)
+RULE = mixture_rule(N_ITER, SIGMA, LAM, KAPPA, None)
 
 
 def folder(named=4, unnamed=1, shots=3, per=20, strays=0, spread=0.7, dim=32, seed=0, dtype=np.float64):
@@ -46,7 +46,7 @@ def test_groups_against_the_slow_loop(kinds, spread):
     model = unnamed.fitted(RULE, x, labels, rows, rows[found])
     np.testing.assert_allclose(unnamed.answer(model, rows).T, answer, atol=1e-8)
     prepared = model.prepare(rows).numpy()
-    v = slow.spread(answer, model.prototypes.numpy(), prepared, 11.0)
+    v = slow.spread(answer, model.prototypes.numpy(), prepared, LAM)
     assert unnamed.spread(model, model.prepare(rows), torch.from_numpy(answer.T)) == pytest.approx(v, rel=1e-6)
     temperature, density = unnamed.sureness(model, rows, labels)
     n, C = len(rows), 3 + kinds

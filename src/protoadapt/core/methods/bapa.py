@@ -51,15 +51,18 @@ from protoadapt.core.methods import settings
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, adapt
 
+N_ITER, SIGMA, LAM, KAPPA = 8, 0.4, 11.0, 2.0
+"""The defaults, chosen on validation classes. `BAPAClassifier` and the slow loop of the tests take them from here."""
+
 
 @settings.checked
 def bapa(
     episodes: Episodes,
     *,
-    n_iter: settings.Steps = 8,
-    sigma: settings.StepSize = 0.4,
-    lam: settings.DistanceScale = 11.0,
-    kappa: settings.PseudoRows = 2.0,
+    n_iter: settings.Steps = N_ITER,
+    sigma: settings.StepSize = SIGMA,
+    lam: settings.DistanceScale = LAM,
+    kappa: settings.PseudoRows = KAPPA,
     beta: settings.Exponent = 0.5,
     power: settings.Power = "auto",
     class_prior: settings.ClassPrior = None,
