@@ -85,7 +85,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         >>> BAPAClassifier().fit(X, y).transduction_    # doctest: +SKIP
         """
         X, codes = self._partly_labelled(X, y)
-        self._keep(self._models(X, codes), X.dtype)
+        self._keep(self._learn(*self._divided(X, codes)), X.dtype)
         self.two_best_, self.two_best_proba_ = self._two_best(X)
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
@@ -101,7 +101,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         support, codes = self._partly_labelled(support, labels)
         if (codes < 0).any():
             raise UserError("fit_rows takes labelled rows only: put rows without a label into the arrays")
-        self._keep(self._learn(support, codes, arrays), support.dtype)
+        self._keep(self._learn(*self._labelled(support, codes), arrays), support.dtype)
         return self
 
     @property
@@ -119,10 +119,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def predict_proba(self, X) -> np.ndarray:
         """(n, W), in the order of classes_."""
-        X = self._checked(X)
-        answer = np.empty((len(X), len(self.classes_)), self.prototypes_.dtype)
-        for rows, scores in self._logits(X):
-            answer[rows] = self._of_named(scores).softmax(1).cpu().numpy()
+        (answer,) = self._answers(self._checked(X), lambda scores: (self._of_named(scores).softmax(1),))
         return answer
 
     def score(self, X, y, sample_weight=None) -> float:
@@ -133,9 +130,9 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return float(np.average(self.predict(X)[known] == classes[codes[known]], weights=weight))
 
     def path(self, X, y) -> np.ndarray:
-        """(n_iter + 1, W, D): the prototypes among the prepared rows after each step, without fitting the estimator."""
+        """(n_iter + 1, W, D): the prototypes of the classes after each step, without fitting the estimator."""
         unfitted = clone(self)
-        models = unfitted._models(*unfitted._partly_labelled(X, y))
+        models = unfitted._steps(*unfitted._divided(*unfitted._partly_labelled(X, y)))
         return np.stack([model.prototypes.cpu().numpy() for model in models])
 
     def _partly_labelled(self, X, y) -> tuple[np.ndarray, np.ndarray]:
@@ -151,22 +148,24 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         warn_of_one_class(y)
         return X, codes
 
-    def _models(self, X: np.ndarray, codes: np.ndarray) -> Iterator[PrototypeModel]:
+    def _divided(self, X: np.ndarray, codes: np.ndarray) -> tuple[Tensor, Tensor, Slices]:
+        """The labelled rows and the unlabelled ones, as `_learn` takes them."""
         known = codes >= 0
-        return self._learn(X[known], codes[known], Slices(X, np.flatnonzero(~known)))
-
-    def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
-        """The models after 0, 1, … n_iter steps."""
-        return self._steps(*self._labelled(support, codes), arrays)
+        return *self._labelled(X[known], codes[known]), Slices(X, np.flatnonzero(~known))
 
     def _labelled(self, support: np.ndarray, codes: np.ndarray) -> tuple[Tensor, Tensor]:
         """Powered labelled rows (S, D) and their classes (W, S), one-hot."""
         x = self._powered(support)
         return x, one_hot(torch.from_numpy(codes), len(self.classes_)).mT.to(x)
 
+    def _learn(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
+        """The models of which the last becomes the fitted state."""
+        return self._steps(x, y, arrays)
+
     def _steps(
         self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray], starts: Block | None = None
     ) -> Iterator[PrototypeModel]:
+        """The models after 0, 1, … n_iter steps."""
         labelled = Holder([*zip(x.split(BLOCK_ROWS), y.split(BLOCK_ROWS, 1))])
         rows = powered_rows(arrays, self.beta, self.power, x.dtype, self.device)
         return learn(self._rule(), labelled, kept(rows), y.double().sum(1, keepdim=True), x.shape[1], starts)
@@ -187,22 +186,19 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
         return X
 
-    def _logits(self, X: np.ndarray) -> Iterator[tuple[slice, Tensor]]:
-        """Logits (n, W + n_unnamed_), block by block, in the type of what was fitted."""
+    def _answers(self, X: np.ndarray, function: Callable[[Tensor], Iterable[Tensor]]) -> list[np.ndarray]:
+        """What a function makes of the rows' logits (n, W + n_unnamed_), which are in the type of what was fitted."""
         model = self.model
         size = block_size(len(self.classes_), X.shape[1])
+        blocks = []
         for start in range(0, len(X), size):
-            rows = slice(start, start + size)
-            x = self._powered(X[rows].astype(self.center_.dtype))  # a copy: X may be read-only
-            yield rows, model.scores(model.prepare(x)).mT
+            x = self._powered(X[start : start + size].astype(self.center_.dtype))  # a copy: X may be read-only
+            scores = model.scores(model.prepare(x)).mT
+            blocks.append([part.cpu().numpy() for part in function(scores)])
+        return [np.concatenate(parts) for parts in zip(*blocks)]
 
-    def _two_best(self, X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        n_best = min(2, len(self.classes_))
-        best = np.empty((len(X), n_best), np.int32)
-        p_best = np.empty((len(X), n_best), self.prototypes_.dtype)
-        for rows, scores in self._logits(X):
-            best[rows], p_best[rows] = (part.cpu().numpy() for part in two_best(self._of_named(scores)))
-        return best, p_best
+    def _two_best(self, X: np.ndarray) -> list[np.ndarray]:
+        return self._answers(X, lambda scores: two_best(self._of_named(scores)))
 
     def _of_named(self, scores: Tensor) -> Tensor:
         """The logits (n, W) of the classes that have a name, over the temperature."""
@@ -263,24 +259,21 @@ class BAPAClassifier(PrototypeClassifier):
             self.unnamed_ = np.where(labelled, HAS_NAME, self.predict_unnamed(X))
         return self
 
-    def path(self, X, y) -> np.ndarray:
-        """(n_iter + 1, W, D), as for all classifiers: of the classes that have a name, without looking for others."""
-        return super(BAPAClassifier, clone(self).set_params(discover=False)).path(X, y)
-
     def predict_unnamed(self, X) -> np.ndarray:
         """(n): HAS_NAME for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
-        X = self._checked(X)
-        answer = np.full(len(X), HAS_NAME)
-        for rows, scores in self._logits(X):
+
+        def numbers(scores: Tensor) -> Iterator[Tensor]:
             group = group_of(scores, len(self.classes_))
             stray = (group == HAS_NAME) & (log_density(scores) < self.least_density_)
-            answer[rows] = torch.where(stray, STRAY, group).cpu().numpy()
+            yield torch.where(stray, STRAY, group)
+
+        (answer,) = self._answers(self._checked(X), numbers)
         return answer
 
-    def _learn(self, support: np.ndarray, codes: np.ndarray, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
+    def _learn(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         self.n_unnamed_, self.temperature_, self.least_density_ = 0, 1.0, -np.inf
-        steps = self._discovered if self.discover and self.class_prior is None else self._steps
-        return steps(*self._labelled(support, codes), arrays)
+        discovers = self.discover and self.class_prior is None
+        return self._discovered(x, y, arrays) if discovers else self._steps(x, y, arrays)
 
     def _discovered(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         """The models of all rows, with the groups that a sample of them shows."""
