@@ -30,10 +30,10 @@ from protoadapt.core.errors import UserError
 from protoadapt.core.methods import unnamed
 from protoadapt.core.methods.bapa import KAPPA, LAM, N_ITER, SIGMA, bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa, cosine_rule
-from protoadapt.core.methods.family import Block, Rule, learn
+from protoadapt.core.methods.family import Labelled, Rule, learn
 from protoadapt.core.methods.prototypes import joint_rule, metric_rule, protonet, semi_protonet, soft_kmeans
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
-from protoadapt.core.methods.rows import BLOCK_ROWS, Holder, Slices, kept, powered_rows, sampled
+from protoadapt.core.methods.rows import Slices, kept, powered_rows, sampled
 from protoadapt.core.methods.settings import Setting, declarations
 from protoadapt.core.partial_labels import encode, warn_of_one_class
 from protoadapt.core.prototype_model import PrototypeModel, block_size, group_of, log_density, power_transform, two_best
@@ -163,12 +163,11 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return self._steps(x, y, arrays)
 
     def _steps(
-        self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray], starts: Block | None = None
+        self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray], starts: Labelled | None = None
     ) -> Iterator[PrototypeModel]:
         """The models after 0, 1, … n_iter steps."""
-        labelled = Holder([*zip(x.split(BLOCK_ROWS), y.split(BLOCK_ROWS, 1))])
         rows = powered_rows(arrays, self.beta, self.power, x.dtype, self.device)
-        return learn(self._rule(), labelled, kept(rows), y.double().sum(1, keepdim=True), x.shape[1], starts)
+        return learn(self._rule(), (x, y), kept(rows), y.double().sum(1, keepdim=True), starts)
 
     def _keep(self, models: Iterator[PrototypeModel], dtype: np.dtype) -> None:
         """The last of the models becomes the fitted state."""

@@ -65,13 +65,12 @@ def test_twin_body_and_holders_give_one_answer(task, size):
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     for e in range(len(episodes)):
         x, y = episodes.support[e], episodes.membership[e]
-        labelled = Holder([(x[i : i + size], y[i : i + size].mT) for i in range(0, len(x), size)])
         unlabeled = [part.numpy() for part in episodes.rows[helping[e]].split(size)]
         for holder in (
             Holder(unlabeled, lambda rows: [torch.from_numpy(rows)]),
             Holder([*map(torch.from_numpy, unlabeled)]),
         ):
-            *_, one = learn(rule, labelled, holder, y.sum(0)[:, None], x.shape[1])
+            *_, one = learn(rule, (x, y.mT), holder, y.sum(0)[:, None])
             for name in ("center", "prototypes", "bias"):
                 torch.testing.assert_close(getattr(one, name), getattr(model, name)[e], atol=1e-6, rtol=1e-6)
 
@@ -100,14 +99,12 @@ def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
 def test_sums_do_not_drift_with_many_float32_rows():
     """100,000 rows in float32, one step: the float64 answer to seven digits, though a float32 sum has lost two."""
     table = torch.rand(100_000, 4, generator=torch.Generator().manual_seed(0))
-    labelled = Holder([(torch.zeros(2, 4), torch.eye(2))])
     shots = torch.ones(2, 1, dtype=torch.float64)  # scale 0: every row counts the same for both classes
     *_, model = learn(
         Rule("euclid", 0.0, 1),
-        labelled,
+        (torch.zeros(2, 4), torch.eye(2)),
         powered_rows(Slices(table.numpy(), np.arange(len(table)), 64), 0.5, "off", torch.float32, "cpu"),
         shots,
-        4,
     )
     expected = 0.5 * table.double().sum(0) / (1 + 50_000)
     torch.testing.assert_close(model.prototypes, expected.expand(2, 4), atol=0, rtol=1e-7)

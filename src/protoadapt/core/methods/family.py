@@ -14,7 +14,7 @@ the CPU.
 Axes: E episodes or none, W classes, n rows of a block, D. What belongs to rows has the classes first: (…, W, n).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -35,8 +35,8 @@ SUPPORT_WEIGHT = 4.0
 """o: what a labelled row counts in a moving centre, in unlabelled rows."""
 
 
-Block = tuple[Tensor, Tensor]
-"""Labelled rows x (…, n, D) and their classes y (…, W, n)."""
+Labelled = tuple[Tensor, Tensor]
+"""Rows x (…, n, D) and their classes y (…, W, n), one-hot."""
 Calibrated = tuple[Tensor, Tensor]
 """u (…, n, D) and the factors (…, n, 1) with x = factor·u + μ."""
 
@@ -61,23 +61,23 @@ class Rule:
 
 
 def learn(
-    rule: Rule, labelled: Holder, rows: Holder, shots: Tensor, dim: int, starts: Block | None = None
+    rule: Rule, labelled: Labelled, rows: Holder, shots: Tensor, starts: Labelled | None = None
 ) -> Iterator[PrototypeModel]:
     """The n_iter + 1 models before, between and after the steps; the last one answers.
 
-    labelled: blocks (x (…, n, D), y (…, W, n)) of labelled rows and their classes, one-hot; rows: blocks x of
-    unlabelled ones; shots (…, W, 1): K; starts: a block like the labelled ones, of rows that only the first prototypes
-    take for labelled (`unnamed`). Sums are kept in the type of `shots`.
+    rows: blocks of unlabelled rows; shots (…, W, 1): K; starts: rows that only the first prototypes take for labelled
+    (`unnamed`). Sums are kept in the type of `shots`.
     """
+    x, y = labelled
     none = torch.zeros_like(shots)
-    zero = shots.new_zeros(*shots.shape[:-1], dim)
+    zero = shots.new_zeros(*shots.shape[:-1], x.shape[-1])
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     own_mass = shots + rule.kappa * r  # K + k
     mass = r if rule.sizes == "estimated" else torch.zeros_like(r)
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
-    (class_sums,) = labelled.sums(lambda block: (block[1] @ block[0],), (zero,))
+    class_sums = zero + y @ x
 
     def mean_of_classes(n: Tensor, raw: Tensor) -> Tensor:
         """A centre that does not follow the classes' sizes; raw: Σ z x."""
@@ -86,10 +86,10 @@ def learn(
 
     centers = (mean_of_classes(none, zero),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
     model = PrototypeModel(centers[0], zero, none[..., 0], rule.similarity, rule.scale, rule.l2)
-    own = _labelled_sums(labelled, model, False, zero)  # S
+    own = zero + y @ model.prepare(x)  # S
     begun, begun_mass = own, own_mass
     if starts:
-        begun = own + _labelled_sums(Holder([starts]), model, False, zero)
+        begun = own + starts[1] @ model.prepare(starts[0])
         begun_mass = own_mass + starts[1].sum(-1, keepdim=True)
     model = replace(model, center=centers[1], prototypes=begun / begun_mass.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
@@ -101,12 +101,13 @@ def learn(
         yield model
         if step == rule.n_iter:
             return
-        n, pull, raw = calibrated.sums(_one_pass(model, mass, moves), (none, zero, zero if moves else none))
+        one_pass = partial(_one_pass, model=model, mass=mass, moves=moves)
+        n, pull, raw = calibrated.sums(one_pass, (none, zero, zero if moves else none))
         if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
         if rule.labels_pull:
-            own = _labelled_sums(labelled, model, True, zero)  # S + R
+            own = zero + _with_pull(x, y, model)  # S + R
         estimate = (own + pull) / (own_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
         center = mean_of_classes(n, raw + n * model.center) if moves else model.center
@@ -116,16 +117,12 @@ def learn(
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
 
-def _one_pass(model: PrototypeModel, mass: Tensor, moves: bool) -> Callable[[Calibrated], tuple[Tensor, ...]]:
+def _one_pass(block: Calibrated, model: PrototypeModel, mass: Tensor, moves: bool) -> tuple[Tensor, ...]:
     """n, Σ z u and, where the centre moves, Σ z (x − μ), of a block."""
-
-    def sums(block: Calibrated) -> tuple[Tensor, ...]:
-        u, factor = block
-        z = assigned(model.scores(u), mass)
-        n = z.sum(-1, keepdim=True)
-        return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
-
-    return sums
+    u, factor = block
+    z = assigned(model.scores(u), mass)
+    n = z.sum(-1, keepdim=True)
+    return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
 
 
 def assigned(logits: Tensor, mass: Tensor) -> Tensor:
@@ -133,17 +130,12 @@ def assigned(logits: Tensor, mass: Tensor) -> Tensor:
     return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - mass.to(logits).log()).sigmoid()
 
 
-def _labelled_sums(labelled: Holder, model: PrototypeModel, with_r: bool, zero: Tensor) -> Tensor:
-    """S (…, W, D), the class sums of labelled rows; `with_r` S + R, R = Σ (y − z) u: each row once more as far as
-    its class does not claim it. Labelled rows say nothing of the class sizes, hence without ℓ."""
-    model = replace(model, bias=torch.zeros_like(model.bias))
-
-    def sums(block: Block) -> tuple[Tensor]:
-        x, y = block
-        u = model.prepare(x)
-        return ((2 * y - model.scores(u).softmax(-2) if with_r else y) @ u,)
-
-    return labelled.sums(sums, (zero,))[0]
+def _with_pull(x: Tensor, y: Tensor, model: PrototypeModel) -> Tensor:
+    """S + R (…, W, D) of labelled rows, R = Σ (y − z) u: each row once more as far as its class does not claim it.
+    Labelled rows say nothing of the class sizes, hence without ℓ."""
+    u = model.prepare(x)
+    z = replace(model, bias=torch.zeros_like(model.bias)).scores(u).softmax(-2)
+    return (2 * y - z) @ u
 
 
 def _fixed_centers(center: str, class_sums: Tensor, shots: Tensor, rows: Holder) -> tuple[Tensor, Tensor]:
@@ -243,8 +235,8 @@ def adapt(episodes: Episodes, rule: Rule) -> Tensor:
 def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
     """`learn` on the rows of episodes, in torch on any device."""
     y = episodes.membership.mT
-    rows = episodes.query if episodes.unlabeled_index is None else episodes.rows[episodes.unlabeled_index]
-    return learn(rule, Holder([(episodes.support, y)]), Holder([rows]), y.sum(-1, keepdim=True), rows.shape[-1])
+    rows = episodes.query if episodes.unlabeled is None else episodes.unlabeled
+    return learn(rule, (episodes.support, y), Holder([rows]), y.sum(-1, keepdim=True))
 
 
 def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:

@@ -44,6 +44,7 @@ with C classes, unnamed ones too. All constants were chosen on ten collections o
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.family import Rule, learn, size_evidence
@@ -104,15 +105,14 @@ def fitted(rule: Rule, x: Tensor, y: Tensor, rows: Tensor, starts: Tensor) -> Pr
     n_groups, size = starts.shape[-3:-1]
     labels, begun = with_groups(y, n_groups, size)
     shots = labels.double().sum(1, keepdim=True).expand(*starts.shape[:-3], -1, 1)
-    *_, model = learn(rule, Holder([(x, labels)]), Holder([rows]), shots, x.shape[1], (starts.flatten(-3, -2), begun))
+    *_, model = learn(rule, (x, labels), Holder([rows]), shots, (starts.flatten(-3, -2), begun))
     return model
 
 
 def with_groups(y: Tensor, n_groups: int, size: int) -> tuple[Tensor, Tensor]:
     """One-hot classes of labelled rows (W + G, S), and of the rows of G seeds (W + G, G m), each of `size` rows."""
     begun = torch.eye(n_groups).repeat_interleave(size, 1).to(y)
-    none = torch.zeros(n_groups, y.shape[1]).to(y), torch.zeros(len(y), begun.shape[1]).to(y)
-    return torch.cat([y, none[0]]), torch.cat([none[1], begun])
+    return pad(y, (0, 0, 0, n_groups)), pad(begun, (0, 0, len(y), 0))
 
 
 def answer(model: PrototypeModel, rows: Tensor) -> Tensor:
@@ -124,7 +124,7 @@ def bound(rule: Rule, us: Tensor, y: Tensor, u: Tensor, z: Tensor) -> Tensor:
     """F (…) of answers z (…, C, n) to rows u (n, D); us (S, D), y (W, S): the labelled rows. All about μ₀."""
     shots, n = y.double().sum(1, keepdim=True), z.double().sum(-1, keepdim=True)
     own_mass = rule.kappa * shots[shots > 0].rsqrt().mean()
-    shots = torch.nn.functional.pad(shots, (0, 0, 0, n.shape[-2] - len(y)))
+    shots = pad(shots, (0, 0, 0, n.shape[-2] - len(y)))
     total = z @ u
     total[..., : len(y), :] += y @ us
     likelihood = (total.double().square() / (shots + own_mass + n)).sum((-2, -1))
