@@ -49,7 +49,8 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     pulling, apart = episodes.unlabeled_index, episodes.query_index
     if pulling is None:
         pulling, apart = apart, apart[:, :0]
-    index = [one.contiguous().numpy() for one in (episodes.support_index, episodes.support_labels, pulling, apart)]
+    index = torch.cat([pulling, episodes.support_index, apart], 1).numpy()
+    labels = episodes.support_labels.contiguous().numpy()
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     compared = (PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled")
@@ -61,7 +62,7 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
 
     def part(bounds: tuple[int, int]) -> None:
         some = slice(*bounds)
-        _adapt(rows.numpy(), *(one[some] for one in index), *given, out[some])  # type: ignore[call-arg]
+        _adapt(rows.numpy(), index[some], labels[some], pulling.shape[1], *given, out[some])
 
     with thread_pool(threads) as pool:  # whoever is done takes the next piece: other threads draw episodes
         list(pool.map(part, pairwise(ends)))
@@ -69,27 +70,29 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
 
 
 @compiled
-def _adapt(rows, s_index, s_labels, u_index, q_index, compared, moved, numbers, prior, out):
+def _adapt(rows, index, labels, n_rows, compared, moved, numbers, prior, out):
     n_query, n_way = out.shape[1:]
     center, _, l2, centred = compared
-    n_rows = u_index.shape[1]  # those that pull
-    asked = n_rows + s_index.shape[1]
-    n_all = asked + q_index.shape[1]
-    answered = asked if q_index.shape[1] else 0
+    n_all, asked = index.shape[1], n_rows + labels.shape[1]
+    answered = asked if n_all > asked else 0
     width = (n_all + LANES - 1) // LANES * LANES
     x = aligned((n_all + 3) // 4 * 4, rows.shape[1], rows)
     gram = aligned(width, width, rows)
     length2 = np.zeros(width, rows.dtype)
     for e in range(len(out)):
-        shots = np.bincount(s_labels[e], minlength=n_way).astype(rows.dtype)
-        s_mean, u_mean = _first_centers(rows, s_index[e], s_labels[e], u_index[e], center, shots)
-        _less_mean(rows, u_index[e], u_mean, x, length2)
-        _less_mean(rows, s_index[e], s_mean, x[n_rows:], length2[n_rows:])
-        _less_mean(rows, q_index[e], u_mean if centred else u_mean * 0, x[asked:], length2[asked:])
+        shots = np.bincount(labels[e], minlength=n_way).astype(rows.dtype)
+        s_mean, u_mean = _first_centers(rows, index[e, n_rows:asked], labels[e], index[e, :n_rows], center, shots)
+        apart_mean = u_mean if centred else u_mean * 0
+        for j in range(n_all):
+            row = rows[index[e, j]]
+            mean = u_mean if j < n_rows else s_mean if j < asked else apart_mean
+            length2[j] = dot(row, row)
+            for d in range(len(row)):
+                x[j, d] = row[d] - mean[d]
         gram_tiles(x, gram, 0 if numbers[0] else n_rows)
         if not l2:
             length2[:] = 0  # no row is at the centre, however near it is
-        z = _steps(gram, length2, s_labels[e], shots, n_rows, len(x), compared, moved, numbers, prior)
+        z = _steps(gram, length2, labels[e], shots, n_rows, len(x), compared, moved, numbers, prior)
         out[e] = z[:, answered : answered + n_query].T
 
 
@@ -114,16 +117,6 @@ def _first_centers(rows, s_index, s_labels, u_index, center, shots):
 def _add(total, weight, row):
     for d in range(len(total)):
         total[d] += weight * row[d]
-
-
-@compiled
-def _less_mean(rows, index, mean, out, length2):
-    """The rows of the index about a mean, and their squared lengths before that."""
-    for j in range(len(index)):
-        row = rows[index[j]]
-        length2[j] = dot(row, row)
-        for d in range(len(mean)):
-            out[j, d] = row[d] - mean[d]
 
 
 @compiled
