@@ -225,10 +225,10 @@ def gnn(weights, support, labels, query, n_way):
                 scores = []
                 for j, other in enumerate(nodes):
                     h = np.abs(x - other)
-                    for number in range(4):
+                    for number in range(0, 12, 3):
                         h = weights[f"{name}.layers.{number}.weight"] @ h
-                        h = leaky(norm(weights, f"{name}.norms.{number}", h))
-                    scores.append(-np.inf if i == j else float(linear(weights, f"{name}.last", h)[0]))
+                        h = leaky(norm(weights, f"{name}.layers.{number + 1}", h))
+                    scores.append(-np.inf if i == j else float(linear(weights, f"{name}.layers.12", h)[0]))
                 seen = softmax(np.array([scores]))[0] @ np.array(nodes)
                 together.append(np.concatenate([x, seen]))
             if layer == 2:

@@ -22,18 +22,16 @@ class Adjacency(nn.Module):
 
     def __init__(self, inputs: int):
         super().__init__()
-        sizes = [inputs, 2 * _HIDDEN, 2 * _HIDDEN, _HIDDEN, _HIDDEN]
-        self.layers = nn.ModuleList(nn.Linear(a, b, bias=False) for a, b in pairwise(sizes))
-        self.norms = nn.ModuleList(nn.BatchNorm1d(b) for b in sizes[1:])
-        self.last = nn.Linear(_HIDDEN, 1)
+        layers: list[nn.Module] = []
+        for a, b in pairwise([inputs, 2 * _HIDDEN, 2 * _HIDDEN, _HIDDEN, _HIDDEN]):
+            layers += [nn.Linear(a, b, bias=False), nn.BatchNorm1d(b), nn.LeakyReLU()]
+        self.layers = nn.Sequential(*layers, nn.Linear(_HIDDEN, 1))
 
     def forward(self, x: Tensor) -> Tensor:
         n = x.shape[1]
-        h = (x[:, :, None] - x[:, None]).abs().flatten(0, 2)
-        for layer, norm in zip(self.layers, self.norms):
-            h = F.leaky_relu(norm(layer(h)))
+        apart = (x[:, :, None] - x[:, None]).abs().flatten(0, 2)
         itself = torch.eye(n, dtype=torch.bool, device=x.device)
-        return self.last(h).view(-1, n, n).masked_fill(itself, -torch.inf).softmax(-1)
+        return self.layers(apart).view(-1, n, n).masked_fill(itself, -torch.inf).softmax(-1)
 
 
 class GNN(EpisodeHead):
