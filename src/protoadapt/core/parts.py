@@ -187,13 +187,11 @@ class PartsTable:
         if not names:
             return by_name
         for part in self.parts:
-            rows = None
-            for at, name in enumerate(read_lists(part)["names"]):
-                if name not in names:
-                    continue
+            found = [(at, name) for at, name in enumerate(read_lists(part)["names"]) if name in names]
+            rows = read_rows(part) if found else np.empty(0)
+            for at, name in found:
                 if name in by_name:
                     raise UserError(f"several rows have the name {name!r}: list each picture once in the manifest")
-                rows = read_rows(part) if rows is None else rows
                 by_name[name] = part.number, at, rows[at].copy()
         return by_name
 
