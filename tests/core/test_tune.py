@@ -107,7 +107,7 @@ def test_transformed_methods_keep_the_laws():
     torch.testing.assert_close(torch.cat([run(episodes[e : e + 1]) for e in range(4)]), together)
     with pytest.raises(UserError, match="no semi-supervised form"):
         run(clouds(unlabeled=5)[0])
-    with pytest.raises(UserError, match="centres by the mean"):
+    with pytest.raises(UserError, match="SimpleShot needs the mean of the base classes"):
         method("bpa+simpleshot")(episodes)
 
 
@@ -132,7 +132,7 @@ def test_a_covariance_that_is_missing_or_none_is_said():
         METHODS["bavardage"](replace(episodes, base_covariance=None))
     for covariance, words in (
         (None, "whiten needs the covariance of the base classes' features"),
-        (0 * negative, "of several different rows per class"),
+        (0 * negative, "compute it from several different rows"),
         (20 * negative, "base_covariance is not a covariance"),
     ):
         with pytest.raises(UserError, match=words):

@@ -21,8 +21,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import UserError
-from protoadapt.core.methods.common import cl2n, class_means, sq_distances, transductive_only
+from protoadapt.core.methods.common import cl2n, class_means, of_base, sq_distances, transductive_only
 from protoadapt.core.methods.settings import Setting, Steps, checked
 
 ROWS_PER_CLASS = 60
@@ -53,12 +52,7 @@ def bavardage(
     >>> bavardage(episodes).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """
     transductive_only(episodes, "BAVARDAGE")
-    if episodes.base_covariance is None:
-        raise UserError(
-            "bavardage needs the covariance of the base classes' features, which is missing: give it with --base FILE "
-            "(in Python base_covariance), or leave bavardage out"
-        )
-    scatter = ROWS_PER_CLASS * episodes.base_covariance
+    scatter = ROWS_PER_CLASS * of_base(episodes, "covariance", "bavardage")
     inverse = torch.linalg.inv(scatter + _RIDGE * torch.eye(len(scatter)).to(scatter))
     episodes = cl2n(episodes, "bavardage")
     x = torch.cat([episodes.support, episodes.query], 1)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, cl2n, tied_argmax, transductive_only
+from protoadapt.core.methods.common import TINY, cl2n, gram_and_means, tied_argmax, transductive_only
 from protoadapt.core.methods.settings import checked
 
 
@@ -24,14 +24,6 @@ def bd_cspn(episodes: Episodes) -> Tensor:
     gram, A = gram_and_means(cl2n(episodes, "BD-CSPN"))
     gram, A = rectified(gram, A, episodes.support_index.shape[1])
     return tied_argmax(-query_distances(gram, A, episodes.support_index.shape[1]).mT)
-
-
-def gram_and_means(episodes: Episodes) -> tuple[Tensor, Tensor]:
-    """z·zᵀ (E, N, N) of support rows and queries, and the class means of the support as mixtures of them (E, W, N)."""
-    z = episodes.rows[torch.cat([episodes.support_index, episodes.query_index], 1)]
-    y = episodes.membership.mT
-    means = y / y.sum(-1, keepdim=True).clamp_min(TINY)
-    return z @ z.mT, torch.nn.functional.pad(means, (0, episodes.query_index.shape[1]))
 
 
 def rectified(gram: Tensor, A: Tensor, n_support: int) -> tuple[Tensor, Tensor]:

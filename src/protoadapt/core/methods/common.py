@@ -19,6 +19,14 @@ def class_means(rows: Tensor, membership: Tensor) -> Tensor:
     return membership.transpose(1, 2) @ rows / membership.sum(1)[..., None].clamp_min(TINY)
 
 
+def gram_and_means(episodes: Episodes) -> tuple[Tensor, Tensor]:
+    """z·zᵀ (E, N, N) of support rows and queries, and the class means of the support as mixtures of them (E, W, N)."""
+    z = torch.cat([episodes.support, episodes.query], 1)
+    y = episodes.membership.mT
+    means = y / y.sum(-1, keepdim=True).clamp_min(TINY)
+    return z @ z.mT, torch.nn.functional.pad(means, (0, episodes.query_index.shape[1]))
+
+
 def sq_distances(x: Tensor, y: Tensor) -> Tensor:
     """(E, X, Y) squared Euclidean distances between x (E, X, D) and y (E, Y, D), never negative."""
     cross = x @ y.transpose(1, 2)
@@ -52,15 +60,21 @@ def powered(episodes: Episodes, beta: float, power: str) -> Episodes:
     return episodes.each_row(power_transform, beta=beta, power=power)
 
 
+def of_base(episodes: Episodes, field: str, name: str) -> Tensor:
+    """The base classes' "mean" or "covariance". Raises UserError where it is missing."""
+    found = getattr(episodes, f"base_{field}")
+    if found is None:
+        raise UserError(
+            f"{name} needs the {field} of the base classes' features, which is missing: give it with --base FILE (for "
+            f"your own pictures, features of other pictures by the same network; in Python base_{field}), or leave "
+            f"{name} out"
+        )
+    return found
+
+
 def cl2n(episodes: Episodes, name: str) -> Episodes:
     """Rows centred by the mean of the BASE features, then of unit length (SimpleShot's CL2N)."""
-    if episodes.base_mean is None:
-        raise UserError(
-            f"{name} centres by the mean of the base classes' features, which is missing: give it with --base FILE "
-            f"(for your own pictures, features of other pictures by the same network; in Python base_mean), "
-            f"or leave {name} out"
-        )
-    return episodes.each_row(prepared_rows, center=episodes.base_mean, l2=True)
+    return episodes.each_row(prepared_rows, center=of_base(episodes, "mean", name), l2=True)
 
 
 # ------------------------------------------------------------------------------------------ choices that may tie

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.bd_cspn import gram_and_means, query_distances, rectified
-from protoadapt.core.methods.common import cl2n, neighbours, transductive_only
+from protoadapt.core.methods.bd_cspn import query_distances, rectified
+from protoadapt.core.methods.common import cl2n, gram_and_means, neighbours, transductive_only
 from protoadapt.core.methods.settings import Setting, Steps, checked
 
 Laplacian = Annotated[

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import TINY, class_means, shares, transductive_only, unit
+from protoadapt.core.methods.common import class_means, gram_and_means, shares, transductive_only, unit
 from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Setting, Steps, checked
 
 Order = Annotated[
@@ -63,22 +63,19 @@ def tim_adm(
     reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
     """
     transductive_only(episodes, "TIM")
-    episodes = episodes.each_row(unit)
-    z = torch.cat([episodes.support, episodes.query], 1)
+    gram, A = gram_and_means(episodes.each_row(unit))
     y = episodes.membership.mT  # (E, W, S)
-    n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
+    n_support, n_query = y.shape[-1], gram.shape[1] - y.shape[-1]
     c1, c2 = weights[0] / (1 + weights[2]), n_support / n_query
     balance = weights[1] / (1 + weights[1])
-    log_prior = shares(class_prior, episodes.n_way, z).log()[:, None]
-    gram = z @ z.mT if z.shape[1] <= z.shape[2] else None
+    log_prior = shares(class_prior, episodes.n_way, gram).log()[:, None]
 
     def log_p(A: Tensor) -> Tensor:
         """(E, W, N); ‖z‖² is the same for every class and drops out."""
-        inner = (A @ z) @ z.mT if gram is None else A @ gram
+        inner = A @ gram
         return (temp * (inner - (A * inner).sum(-1, keepdim=True) / 2)).log_softmax(1)
 
-    A = torch.nn.functional.pad(y / y.sum(-1, keepdim=True).clamp_min(TINY), (0, n_query))
-    scale = torch.cat([z.new_full((n_support,), c1), z.new_full((n_query,), c2)])
+    scale = torch.cat([gram.new_full((n_support,), c1), gram.new_full((n_query,), c2)])
     T = torch.nn.functional.pad(c1 * y, (0, n_query))
     for _ in range(n_iter):
         P = log_p(A)

@@ -1,7 +1,6 @@
 """Transforms of an episode's rows before any method: "bpa+cipa" is CIPA on rows that `bpa` made, "whiten+bapa" BAPA on
 whitened ones."""
 
-from math import inf
 from typing import Annotated
 
 import torch
@@ -9,7 +8,7 @@ from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
-from protoadapt.core.methods.common import powered, transductive_only, unit
+from protoadapt.core.methods.common import of_base, powered, transductive_only, unit
 from protoadapt.core.methods.settings import Exponent, Power, Setting, checked
 
 Regularization = Annotated[float, Setting("entropy regularisation of the transport", 1e-3, 1e3)]
@@ -55,12 +54,7 @@ def whiten(episodes: Episodes, *, beta: Exponent = 0.5, power: Power = "auto") -
 
     >>> cipa(whiten(episodes), power="off")    # as the method "whiten+cipa"    # doctest: +SKIP
     """
-    covariance = episodes.base_covariance
-    if covariance is None or not 0 < float(covariance.diagonal().mean()) < inf:
-        raise UserError(
-            "whiten needs the covariance of the base classes' features, of several different rows per class: give it "
-            "with --base FILE (in Python base_covariance; bpa leaves none), or leave out whiten"
-        )
+    covariance = of_base(episodes, "covariance", "whiten")
     return powered(episodes, beta, power).each_row(_whitened, covariance=covariance)
 
 
@@ -69,5 +63,8 @@ def _whitened(rows: Tensor, covariance: Tensor) -> Tensor:
     mixed = (1 - SHARE) * identity + SHARE * covariance / covariance.diagonal().mean()
     factor, wrong = torch.linalg.cholesky_ex(mixed)
     if wrong:
-        raise UserError("base_covariance is not a covariance: some variances are negative; compute it again")
+        raise UserError(
+            "base_covariance is not a covariance, or all its variances are 0: compute it from several different rows "
+            "per class"
+        )
     return rows @ torch.linalg.solve_triangular(factor, identity, upper=False).mT
