@@ -68,7 +68,7 @@ def test_numpy_and_torch_answer_alike(power, rule, l2):
     parts = [rng.normal(size=shape).astype(np.float32) for shape in ((12,), (6, 12), (6,))]
     parts[0] *= 0.01
     rows[5], rows[6] = parts[0], parts[1][:2].mean(0)
-    by_numpy = Classifier(NAMES, *parts, rule, 5.0, power, 0.5, l2, MODEL, 1.5, 0.2)
+    by_numpy = Classifier(*parts, rule, 5.0, l2, NAMES, power, 0.5, MODEL, 1.5, 0.2)
     for one, other in zip(by_numpy.answer(rows), by_numpy.to("cpu").answer(rows)):
         assert one.dtype == other.dtype
         np.testing.assert_allclose(one, other, atol=2e-5)
@@ -101,11 +101,11 @@ def damaged(tensors, metadata):
         ("prototypes", tensors["prototypes"][:3], "another shape"),
         ("center", tensors["center"].double(), "another shape or type"),
         ("center", tensors["center"].to(torch.float8_e4m3fn), "float8"),
-        ("class_bias", torch.full((4,), torch.nan), "NaN"),
+        ("bias", torch.full((4,), torch.nan), "NaN"),
         ("prototypes", torch.full((4, 64), 1e38), "too large"),
     ):
         yield tensors | {name: tensor}, metadata, words
-    yield {"center": tensors["center"]}, metadata, "it lacks class_bias, prototypes"
+    yield {"center": tensors["center"]}, metadata, "it lacks bias, prototypes"
     yield tensors, [1], "another kind"
     yield tensors, metadata | {"schema": "else"}, "another kind"
     yield tensors, metadata | {"surplus": 1}, "it lacks surplus, or this version does not know that"

@@ -8,7 +8,7 @@ below `threshold`, is unknown: it may belong to none of the classes.
 
 `load_classifier` returns numpy arrays, and answering with them loads no torch; `Classifier.of` and `to` have tensors.
 
-File: safetensors with center (D), prototypes (C, D) and class_bias (C) of W classes and C − W groups; everything else
+File: safetensors with center (D), prototypes (C, D) and bias (C) of W classes and C − W groups; everything else
 is JSON in its metadata. No code runs on load.
 """
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _SCHEMA = "protoadapt-classifier/1"
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
-_SHAPES = {"center": "D", "prototypes": "CD", "class_bias": "C"}
+_SHAPES = {"center": "D", "prototypes": "CD", "bias": "C"}
 _LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
 
 
@@ -54,21 +54,16 @@ class Answers(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Classifier:
-    """A fitted classifier of W classes on D features; see the module for what it computes.
+class Classifier(PrototypeModel):
+    """A fitted classifier of W classes on D features, with the prototypes of the groups after theirs; see the module
+    for what it computes.
 
     `Classifier.of` makes it from a fitted estimator, `load_classifier` reads it from a file, `answer` names rows.
     """
 
     classes: list[str]
-    center: Array  # (D)
-    prototypes: Array  # (C, D): of the W classes, then of the groups
-    class_bias: Array  # (C)
-    similarity: str  # "cosine" or "euclid"
-    scale: float  # τ or λ
     power: str  # "auto", "strict" or "off"
     beta: float
-    l2: bool
     model: dict[str, Any]  # name, weights (hash), size, mean, std; views, where there are several
     temperature: float = 1.0
     threshold: float | None = None  # of density; None: no row is below
@@ -78,9 +73,9 @@ class Classifier:
         """The classifier of a fitted estimator."""
         own, least = fitted.model, getattr(fitted, "least_density_", -math.inf)
         center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
-        compared = (own.similarity, float(own.scale), fitted.power, float(fitted.beta), own.l2)
         threshold = float(least) if math.isfinite(least) else None
-        return cls(classes, center, prototypes, bias, *compared, model, float(fitted.temperature_), threshold)
+        choices = (own.similarity, float(own.scale), own.l2, classes, fitted.power, float(fitted.beta))
+        return cls(center, prototypes, bias, *choices, model, float(fitted.temperature_), threshold)
 
     @property
     def groups(self) -> list[str]:
@@ -91,7 +86,7 @@ class Classifier:
         """(n, D): rows (n, D) of features as they are compared with the prototypes: power, centre, unit length."""
         xp = library(self.center)
         rows = xp.asarray(rows, dtype=xp.float32, device=self.center.device)
-        return self._model().prepare(power_transform(rows, self.beta, self.power))
+        return super().prepare(power_transform(rows, self.beta, self.power))
 
     def answer(self, rows: np.ndarray) -> Answers:
         """Names rows (n, D) of features, block by block."""
@@ -107,10 +102,7 @@ class Classifier:
 
     def logits(self, rows: Array) -> Array:
         """(n, C) of rows (n, D) of features."""
-        return self._model().scores(self.prepare(rows)).mT
-
-    def _model(self) -> PrototypeModel:
-        return PrototypeModel(self.center, self.prototypes, self.class_bias, self.similarity, self.scale, self.l2)
+        return self.scores(self.prepare(rows)).mT
 
     def decide(self, logits: Array) -> Answers:
         """The answers from logits (n, C)."""
