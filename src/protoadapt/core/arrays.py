@@ -14,15 +14,12 @@ _SMALLEST = 1e-2
 """Of a table of features the largest: below it the power transform's 1e-6 and rounding in squared distances count."""
 
 
-def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
-    """Features (N, D), float64 or else float32, and whole-number labels (N,) with −1 for none.
-
-    Labels may be floats that are whole, or class names (`class_indices`).
-    """
+def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray, list[str] | None]:
+    """Features (N, D), float64 or else float32, and what `class_indices` makes of labels (N,)."""
     rows = as_tensor(features, "features")
     if rows.ndim != 2 or not rows.shape[1]:
         raise UserError(f"features have shape {tuple(rows.shape)}: they must be a real (n_rows, n_dims) array")
-    indices, _ = class_indices(labels)
+    indices, names = class_indices(labels)
     if indices.shape != (len(rows),):
         raise UserError(f"features have {len(rows)} rows and labels shape {indices.shape}: give one label per row")
     rows = rows if rows.dtype == torch.float64 else rows.float()
@@ -30,7 +27,7 @@ def checked_rows(features: Any, labels: Any) -> tuple[Tensor, np.ndarray]:
     if len(bad):
         raise UserError(f"{len(bad)} feature rows hold NaN or infinite values, the first is row {int(bad[0])}")
     check_scale(rows)
-    return rows, indices
+    return rows, indices, names
 
 
 def class_indices(labels: Any) -> tuple[np.ndarray, list[str] | None]:

@@ -104,7 +104,7 @@ def compare(
     """
     protocol = protocol or Protocol()
     methods = [method(spec) for spec in specs]
-    rows, row_labels = checked_rows(features, labels)
+    rows, row_labels, _ = checked_rows(features, labels)
     whole_number("episodes", episodes, 1, MOST_EPISODES)
     rows = rows.to(checked_device(device))
     given = {"base_mean": base_mean, "base_covariance": base_covariance}

@@ -14,7 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from protoadapt.core.arrays import as_tensor, checked_rows, class_indices
+from protoadapt.core.arrays import as_tensor, checked_rows
 from protoadapt.core.errors import BROKEN, UserError, clean_json, for_terminal
 from protoadapt.core.files import written_whole
 
@@ -159,8 +159,7 @@ def _table(arrays: dict[str, Any], texts: dict[str, str]) -> Features:
     """The table that a file holds. Raises UserError where its parts do not fit, or its metadata cannot be compared."""
     if missing := sorted({"features", "labels"} - arrays.keys()):
         raise UserError(f"it has no array {missing[0]!r}: a feature file holds features (N, D) and labels (N)")
-    labels, class_names = class_indices(arrays["labels"])
-    rows, labels = checked_rows(arrays["features"], labels)
+    rows, labels, class_names = checked_rows(arrays["features"], arrays["labels"])
     if not len(rows):
         raise UserError("it has no rows: give a feature file with one row per picture")
     maps = as_tensor(arrays[MAPS], MAPS).view(len(rows), -1) if MAPS in arrays else None

@@ -125,11 +125,7 @@ class PrototypeModel:
         p = like(self.prototypes, u)
         bias = like(self.bias, u)[..., None]
         if self.similarity == "cosine":
-            cosines = unit(p) @ u.mT
-            if not self.l2:
-                length = xp.linalg.vector_norm(u, axis=-1)[..., None, :]
-                cosines = cosines / xp.where(length > 0, length, 1)
-            return self.scale * cosines + bias
+            return self.scale * (unit(p) @ (u if self.l2 else unit(u)).mT) + bias
         # −λ‖u − p‖² without λ‖u‖², which is the same for every class
         return self.scale * (2 * p @ u.mT - xp.square(p).sum(-1)[..., None]) + bias
 

@@ -4,7 +4,7 @@ import mmap
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -31,11 +31,9 @@ def thread_pool(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads)
 
 
-def ahead(
-    function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | Executor | None = None
-) -> Iterator[R]:
-    """Yields function(item) per item, in order; threads, or a pool, compute up to `distance` items ahead."""
-    pool = threads if isinstance(threads, Executor) else thread_pool(threads or cores())
+def ahead(function: Callable[[T], R], items: Iterable[T], distance: int, threads: int | None = None) -> Iterator[R]:
+    """Yields function(item) per item, in order; threads compute up to `distance` items ahead."""
+    pool = thread_pool(threads or cores())
     waiting: deque[Future[R]] = deque()
     try:
         for item in items:
