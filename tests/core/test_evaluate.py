@@ -179,7 +179,7 @@ def test_chunks_are_as_large_as_memory_allows(way, query, dim, most):
 
 @pytest.mark.parametrize(("spec", "name"), [("simpleshot", "SimpleShot"), ("bd_cspn", "BD-CSPN")])
 def test_base_mean_is_asked_for_with_the_way_out(spec, name):
-    with pytest.raises(UserError, match=f"^{name} centres by .*--base FILE .* other pictures .* leave {name} out$"):
+    with pytest.raises(UserError, match=f"^{name} needs the mean .*--base FILE .* other pictures .* leave {name} out$"):
         evaluate(X, Y, spec, episodes=3)
 
 
