@@ -77,7 +77,7 @@ def test_confused_classes_are_named_by_pairs():
 def test_blocks_change_nothing(monkeypatch):
     rows, _ = classes([30, 30], 0.05)
     whole = near_duplicates(rows)
-    monkeypatch.setattr("protoadapt.labeling.check._BLOCK", 7)
+    monkeypatch.setattr("protoadapt.labeling.check._MEGABYTES", 0.001)
     parts = near_duplicates(rows)
     assert parts[0] == whole[0]
     np.testing.assert_allclose(parts[1], whole[1], atol=1e-6)

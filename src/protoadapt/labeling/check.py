@@ -1,11 +1,9 @@
 """`check`: labels that are probably wrong, near-duplicates, outliers, and classes that are confused with each other.
 
 *Suspect labels.* Each picture is judged by a classifier that never saw its label: ridge regression of the class
-indicators, whose leave-one-out answers follow from one fit. With the rows Z (N, D) about their mean, Z = U S Vᵀ, the
-answers to all rows are ŷ = ȳ + U diag(s²/(s² + λ)) Uᵀ (y − ȳ), each label enters its own answer with the weight
-h_i = 1/N + Σ_k U_ik² s_k²/(s_k² + λ), and without row i the answer is (ŷ_i − h_i y_i) / (1 − h_i) exactly (Cook and
-Weisberg, 1982). λ has the least leave-one-out error, and a softmax with the likeliest temperature turns answers into
-probabilities. A label is suspect if it is less than half as likely as a blind guess, 1/C of C classes.
+indicators, whose exact leave-one-out answers follow from one fit (scikit-learn's RidgeCV). λ has the least
+leave-one-out error, and a softmax with the likeliest temperature turns answers into probabilities. A label is suspect
+if it is less than half as likely as a blind guess, 1/C of C classes.
 
 *Near-duplicates* have a cosine above 0.88 about the mean; groups are connected by such pairs. *Outliers* resemble even
 their nearest pictures far less than is usual here. *Confused classes* are those whose pictures get each other's label.
@@ -20,8 +18,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from scipy.optimize import minimize_scalar
-from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
+from sklearn import config_context
+from sklearn.linear_model import RidgeCV
+from sklearn.neighbors import NearestNeighbors
 
 from protoadapt.core.errors import count
 from protoadapt.core.files import csv_text, file_cell
@@ -51,7 +51,8 @@ _NEAREST = 5
 """Nearest pictures that an outlier does not resemble."""
 FENCE = 3.0
 """An outlier's resemblance is so many interquartile ranges below the first quartile: Tukey's outer fence."""
-_BLOCK = 1024
+_MEGABYTES = 128
+"""Of cosines at a time."""
 TEMPERED = 5000
 """Rows that the temperature is fitted on, at most."""
 
@@ -227,27 +228,9 @@ def find_faults(rows: np.ndarray, codes: np.ndarray) -> Faults:
 
 def leave_one_out(rows: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """(N, C): for each row (N, D) the scores of classes 0 … C − 1 that ridge regression gives without its own label."""
-    n, n_classes = len(rows), int(codes.max()) + 1
-    z = torch.from_numpy(rows).float()
-    z = z - z.mean(0)
-    mean = torch.from_numpy(np.bincount(codes)).float() / n
-    labels = torch.zeros(n, n_classes)
-    labels[torch.arange(n), torch.from_numpy(codes)] = 1
-    wide = n <= z.shape[1]
-    squares, vectors = torch.linalg.eigh((z @ z.mT if wide else z.mT @ z).double())
-    kept = squares > 1e-6 * squares[-1].clamp_min(1e-12)
-    squares, vectors = squares[kept].float(), vectors[:, kept].float()
-    u = vectors if wide else z @ vectors / squares.sqrt()
-    targets = u.mT @ (labels - mean)
-    best, least = labels, torch.inf
-    for ridge in RIDGES:
-        shrunk = squares / (squares + ridge)
-        weight = (1 / n + u.square() @ shrunk).clamp(max=1 - 1e-4)[:, None]
-        scores = (mean + u @ (shrunk[:, None] * targets) - weight * labels) / (1 - weight)
-        error = float((scores - labels).square().mean())
-        if error < least:
-            best, least = scores, error
-    return best.numpy()
+    labels = np.eye(codes.max() + 1, dtype=np.float32)[codes]
+    fitted = RidgeCV(RIDGES, scoring="neg_mean_squared_error", store_cv_results=True).fit(rows, labels)
+    return fitted.cv_results_[..., RIDGES.index(fitted.alpha_)]
 
 
 def probabilities(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -263,20 +246,18 @@ def probabilities(scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
 
 
 def near_duplicates(rows: np.ndarray) -> tuple[list[list[int]], np.ndarray]:
-    """Groups of near-duplicates, and each row's mean cosine to its nearest rows (N), block by block."""
-    table, n = torch.from_numpy(rows), len(rows)
-    nearest, pairs = [torch.empty(0)], []
-    for start in range(0, n, _BLOCK):
-        cosine = table[start : start + _BLOCK] @ table.mT
-        cosine[torch.arange(len(cosine)), torch.arange(start, start + len(cosine))] = -1
-        nearest.append(cosine.topk(min(_NEAREST, n)).values[:, : max(1, min(_NEAREST, n - 1))].mean(1))
-        pairs.append((cosine > DUPLICATE).nonzero() + torch.tensor([start, 0]))
-    one, other = torch.cat(pairs).numpy().T if pairs else np.empty((2, 0), int)
-    _, group = connected_components(coo_array((np.ones(len(one)), (one, other)), shape=(n, n)), directed=False)
+    """Groups of near-duplicates, and each row's mean cosine to its nearest rows (N)."""
+    if len(rows) < 2:
+        return [], np.ones(len(rows), np.float32)
+    table = NearestNeighbors(n_neighbors=min(_NEAREST, len(rows) - 1), radius=1 - DUPLICATE, metric="cosine").fit(rows)
+    with config_context(working_memory=_MEGABYTES):
+        distances, _ = table.kneighbors()
+        pairs = table.radius_neighbors_graph()
+    _, group = connected_components(pairs, directed=False)
     order = np.argsort(group, kind="stable")
     members = np.split(order, np.flatnonzero(np.diff(group[order])) + 1)
     groups = sorted((part.tolist() for part in members if len(part) > 1), key=lambda part: (-len(part), part))
-    return groups, torch.cat(nearest).numpy()
+    return groups, 1 - distances.mean(1)
 
 
 def outliers(nearest: np.ndarray) -> list[tuple[int, float]]:
