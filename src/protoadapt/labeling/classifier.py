@@ -55,8 +55,7 @@ class Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class Classifier(PrototypeModel):
-    """A fitted classifier of W classes on D features, with the prototypes of the groups after theirs; see the module
-    for what it computes.
+    """A fitted classifier of W classes on D features, whose prototypes (C, D) are of the classes, then of the groups.
 
     `Classifier.of` makes it from a fitted estimator, `load_classifier` reads it from a file, `answer` names rows.
     """
@@ -71,11 +70,16 @@ class Classifier(PrototypeModel):
     @classmethod
     def of(cls, fitted: "PrototypeClassifier", classes: list[str], model: dict[str, Any]) -> "Classifier":
         """The classifier of a fitted estimator."""
-        own, least = fitted.model, getattr(fitted, "least_density_", -math.inf)
-        center, prototypes, bias = (part.cpu().float() for part in (own.center, own.prototypes, own.bias))
-        threshold = float(least) if math.isfinite(least) else None
-        choices = (own.similarity, float(own.scale), own.l2, classes, fitted.power, float(fitted.beta))
-        return cls(center, prototypes, bias, *choices, model, float(fitted.temperature_), threshold)
+        least = getattr(fitted, "least_density_", -math.inf)
+        return cls(
+            **vars(fitted.model),
+            classes=classes,
+            power=fitted.power,
+            beta=float(fitted.beta),
+            model=model,
+            temperature=float(fitted.temperature_),
+            threshold=float(least) if math.isfinite(least) else None,
+        ).to("cpu")
 
     @property
     def groups(self) -> list[str]:
@@ -115,10 +119,10 @@ class Classifier(PrototypeModel):
         return Answers(*map(as_numpy, (best, probability, density, group, unknown)))
 
     def to(self, device: str) -> "Classifier":
-        """The same classifier with tensors on this device."""
+        """The same classifier with tensors in float32 on this device."""
         import torch
 
-        moved: dict[str, Any] = {name: torch.as_tensor(getattr(self, name), device=device) for name in _SHAPES}
+        moved = {name: torch.as_tensor(getattr(self, name), dtype=torch.float32, device=device) for name in _SHAPES}
         return replace(self, **moved)
 
 
