@@ -15,7 +15,7 @@ from protoadapt.labeling.check import check_folder
 from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.outputs import with_images
-from protoadapt.labeling.suggest import suggest_folder
+from protoadapt.labeling.suggest_folder import suggest_folder
 from protoadapt.report.label_page import labels_page
 
 

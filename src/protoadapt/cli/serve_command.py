@@ -29,8 +29,7 @@ def serve_command(
     it.
     """
     from protoadapt import app
-    from protoadapt.labeling.classifier import load_classifier
-    from protoadapt.labeling.label_pictures import load_same
+    from protoadapt.labeling.classifier import load_classifier, load_same
     from protoadapt.vision import networks
 
     # Not as an option: all users of a computer see the words of a command.

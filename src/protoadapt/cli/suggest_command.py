@@ -26,7 +26,7 @@ def suggest_command(
     Without labels, the most typical picture of each cluster; later those that would teach the classifier most. Fill in
     the column label of next.csv and pass it to `label` as --support.
     """
-    from protoadapt.labeling.suggest import suggest_folder
+    from protoadapt.labeling.suggest_folder import suggest_folder
     from protoadapt.report.picture_pages import next_page
 
     sources = support or []

@@ -14,6 +14,7 @@ is JSON in its metadata. No code runs on load.
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -37,6 +38,10 @@ LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 _SHAPES = {"center": "D", "prototypes": "CD", "bias": "C"}
 _LARGEST = 1e15  # of a tensor's numbers: their squares and sums stay finite
+
+
+Loaded = tuple[Any, dict[str, Any]]
+"""A network and its metadata, as `networks.load` returns them."""
 
 
 class Answers(NamedTuple):
@@ -122,7 +127,9 @@ class Classifier(PrototypeModel):
         """The same classifier with tensors in float32 on this device."""
         import torch
 
-        moved = {name: torch.as_tensor(getattr(self, name), dtype=torch.float32, device=device) for name in _SHAPES}
+        moved: dict[str, Any] = {
+            name: torch.as_tensor(getattr(self, name), dtype=torch.float32, device=device) for name in _SHAPES
+        }
         return replace(self, **moved)
 
 
@@ -193,3 +200,24 @@ def _check(read: Classifier) -> None:
     fine = fine and all(isinstance(text, str) and len(text) <= LONGEST_NAME for text in texts)
     if not (fine and whole(model.get("views", 1), 1, MOST_VIEWS)) or input_errors(model):
         raise ValueError("one of its settings is missing or has a wrong value")
+
+
+def load_same(model: str | Path | None, named: str, weights: str, what: str, load: Callable[..., Loaded]) -> Loaded:
+    """The network that `what` made, and its metadata, as `load` returns them (`networks.load`): a file of features or
+    of a classifier is of use with its own network only.
+
+    model: the user's choice; None: the one that a file names. Only users have a network downloaded, never a file, which
+    may come from anywhere.
+    """
+    if model is None and named.startswith("timm:"):
+        raise UserError(
+            f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
+            f"--model {named!r}"
+        )
+    network, metadata = load(model or named)
+    if metadata["weights"] != weights:
+        raise UserError(
+            f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
+            f"with ({weights}), and features of two models do not mix: give that model"
+        )
+    return network, metadata

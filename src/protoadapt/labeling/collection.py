@@ -19,9 +19,8 @@ from protoadapt.core.methods.rows import Slices
 from protoadapt.core.parts import Part, PartsTable, open_parts, read_lists
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.core.provenance import made_now
-from protoadapt.labeling.classifier import Classifier
+from protoadapt.labeling.classifier import Classifier, load_same
 from protoadapt.labeling.label_methods import described
-from protoadapt.labeling.label_pictures import load_same
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock, Progress, skipped_records
 from protoadapt.labeling.suggest import next_pictures
@@ -103,8 +102,8 @@ class Collection:
         origin = np.full(len(rows), IN_FOLDER) if origin is None else origin
         support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
         mixed = np.random.default_rng(0).permutation(unlabeled)
-        some, first = np.sort(mixed[:FEATURED]), np.zeros(len(rows), int)
-        first[row[::-1]] = np.arange(len(row))[::-1]  # of the pictures that share a row
+        some = np.sort(mixed[:FEATURED])
+        _, first = np.unique(row, return_index=True)  # of the pictures that share a row
 
         def blocks(classifier: Classifier) -> Iterator[AnsweredBlock]:
             answers = classifier.answer(rows).at(row)
@@ -135,7 +134,6 @@ class Collection:
         classifier = Classifier.of(estimator, self.classes, about)
         named = self.answered(classifier, described(estimator), each)
         result, (rows, records) = named.result, named.featured
-        result["model"]["dataset"] = network["trained_on"]
         result["next"], result["paths"] = next_pictures(classifier, self.support, rows, records, n_next), None
         if paths:
             codes = np.concatenate([self.labels, np.full(len(rows), UNLABELED)])
@@ -182,11 +180,13 @@ class Collection:
             self.classes, *(part.tolist() for part in (np.bincount(self.labels, minlength=n_way), found, unknown))
         )
         model = {key: classifier.model[key] for key in ("name", "weights", "size")}
+        model |= {"name": to_text(model["name"]), "dataset": self.network.get("trained_on")}  # a path need not be text
+        of_all = f": {len(reported):,} of {count(self.rows_on_disk, 'picture')}" if self.rows_on_disk else ""
         result = {
             "schema": SCHEMA,
-            "title": self.title,
+            "title": self.title + of_all,
             **made_now(),
-            "model": model | {"name": to_text(model["name"])},  # a path need not be text
+            "model": model,
             "method": method,
             "temperature": classifier.temperature,
             "threshold": classifier.threshold,

@@ -6,7 +6,7 @@ cache (`networks.load_for_files`): a picture is named in the time that loading t
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from importlib import import_module
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.core.threads import thread_pool
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
-from protoadapt.labeling.classifier import load_classifier
+from protoadapt.labeling.classifier import Loaded, load_classifier, load_same
 from protoadapt.labeling.explain import explained
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
 from protoadapt.labeling.outputs import (
@@ -32,6 +32,7 @@ from protoadapt.labeling.outputs import (
     Progress,
     skipped_records,
 )
+from protoadapt.labeling.parquet import parquet_writer
 from protoadapt.labeling.sorting import check_way
 from protoadapt.labeling.support import (
     IN_FOLDER,
@@ -50,9 +51,6 @@ from protoadapt.vision.pictures.walk import Listing, Skipped, find_pictures
 
 if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection
-
-Loaded = tuple[Any, dict[str, Any]]
-"""A network and its metadata, as `networks.load` returns them."""
 
 
 class Embedded(NamedTuple):
@@ -106,27 +104,6 @@ def embed_pictures(
         first = f" ({to_text(skipped[-1].file)!r}: {skipped[-1].reason})" if skipped else ""
         raise UserError(f"no picture can be read{first}: give {', '.join(formats.readable())} files or folders of them")
     return Embedded(pictures.files, content_of, store, metadata, skipped)
-
-
-def load_same(model: str | Path | None, named: str, weights: str, what: str, load: Callable[..., Loaded]) -> Loaded:
-    """The network that `what` made, and its metadata, as `load` returns them (`networks.load`): a file of features or
-    of a classifier is of use with its own network only.
-
-    model: the user's choice; None: the one that a file names. Only users have a network downloaded, never a file, which
-    may come from anywhere.
-    """
-    if model is None and named.startswith("timm:"):
-        raise UserError(
-            f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
-            f"--model {named!r}"
-        )
-    network, metadata = load(model or named)
-    if metadata["weights"] != weights:
-        raise UserError(
-            f"the model {metadata['model']!r} has other weights ({metadata['weights']}) than the one that {what} made "
-            f"with ({weights}), and features of two models do not mix: give that model"
-        )
-    return network, metadata
 
 
 def pictures_collection(images: str | Path, examples: Examples, embedded: Embedded) -> "Collection":
@@ -259,19 +236,14 @@ def label(
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
     with output.alone():
         output.check_corrections(collection.knows, images, support)
-        write_rows: Any = nullcontext(lambda block: None)
+        rows_file: Any = nullcontext(lambda block: None)
         if features:
-            from protoadapt.labeling.parquet import parquet_writer
-
-            write_rows = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-        with thread_pool(1) as pool, write_rows as each:
+            rows_file = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
+        with thread_pool(1) as pool, rows_file as each:
             pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
             named = collection.name(estimator, each=each)
-        result = named.result
-        if features:
-            result["title"] += f": {len(result['pictures']):,} of {count(collection.rows_on_disk, 'picture')}"
         output.write(collection, named, on_progress, support)
-    return result | ({"explained": explained(collection, named, explain)} if explain else {})
+    return named.result | ({"explained": explained(collection, named, explain)} if explain else {})
 
 
 def _load_libraries() -> None:

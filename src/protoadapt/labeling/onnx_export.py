@@ -25,8 +25,7 @@ from torch import Tensor, nn
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, written_whole
 from protoadapt.core.prototype_model import log_density
-from protoadapt.labeling.classifier import Classifier
-from protoadapt.labeling.label_pictures import load_same
+from protoadapt.labeling.classifier import Classifier, load_same
 from protoadapt.vision import networks
 from protoadapt.vision.networks.engines import TORCH
 from protoadapt.vision.networks.joined import Joined
