@@ -100,16 +100,6 @@ def test_predict_loads_nothing_slow(folder, named, model, monkeypatch):
         assert int(percent) / 100 == pytest.approx(other["confidence"], abs=0.006)
 
 
-def test_what_loads_beside_the_work_is_none_of_our_modules():
-    """Two threads that import parts of one package at once may see half of it."""
-    code = (
-        "import sys; from protoadapt.labeling import label_pictures as m\n"
-        "ours = lambda: {name for name in sys.modules if name.startswith('protoadapt')}\n"
-        "before = ours(); m._load_libraries(); print(ours() == before, 'sklearn.manifold' in sys.modules)"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"
-
-
 def test_only_out_is_written(folder, named):
     before = listing(folder)
     named(sort="copy")

@@ -9,7 +9,6 @@ import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
-from importlib import import_module
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,7 +17,6 @@ import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, check_output_folder
-from protoadapt.core.threads import thread_pool
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
 from protoadapt.labeling.classifier import Loaded, load_classifier, load_same
 from protoadapt.labeling.explain import explained
@@ -211,27 +209,17 @@ def label(
         check_output(output.folder / PARQUET, kind=outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
-    libraries = thread_pool(1).submit(_load_libraries)
+    from protoadapt.labeling.collection import parts_collection  # loads torch, which `predict` does without
+    from protoadapt.labeling.label_methods import make_estimator
 
-    def learner() -> Any:
-        libraries.result()
-        from protoadapt.labeling.label_methods import make_estimator
-
-        return make_estimator(method, settings or {}, device)
-
-    if settings or method != DEFAULT_METHOD or features:
-        learner()  # mistakes are said before the work
+    estimator = make_estimator(method, settings or {}, device)
     examples = read_support(support, images)
     check_way(sort, classes=class_names(examples.examples))
     if images is not None:
         network = DEFAULT_MODEL if model is None else model
         embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
-        estimator = learner()
         collection = pictures_collection(images, examples, embedded)
     else:
-        from protoadapt.labeling.collection import parts_collection
-
-        estimator = learner()
         passes = estimator.get_params().get("n_iter", 0) + 3
         collection = parts_collection(str(features), examples, model, device, passes, on_progress)
     with output.alone():
@@ -239,20 +227,10 @@ def label(
         rows_file: Any = nullcontext(lambda block: None)
         if features:
             rows_file = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
-        with thread_pool(1) as pool, rows_file as each:
-            pool.submit(outputs.thumbnails_ahead, collection.root, collection.contents, output.folder)
+        with rows_file as each:
             named = collection.name(estimator, each=each)
         output.write(collection, named, on_progress, support)
     return named.result | ({"explained": explained(collection, named, explain)} if explain else {})
-
-
-def _load_libraries() -> None:
-    """What naming needs, while pictures are embedded: these take seconds to load.
-
-    None of our own modules: two threads that enter a package by different modules may each see the other's half-made.
-    """
-    for module in ("torch", "scipy.linalg", "sklearn.base", "sklearn.manifold"):
-        import_module(module)
 
 
 def _check_places(out: Path, images: str | Path | None, support: Sequence[str | Path], sort: str | None) -> None:

@@ -309,20 +309,13 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
     return ahead(work, wanted, 64)
 
 
-def thumbnails_ahead(root: str | Path, contents: Mapping[str, bytes], out: Path) -> None:
-    """Writes the small pictures of a report before its records are there, where their size is known by now.
-
-    root: the folder that files are relative to; contents: sha256 by name, of all pictures.
-    """
-    if side := side_for(len(contents)):
-        for _ in write_thumbnails([(file_of(root, name), content, side) for name, content in contents.items()], out):
-            pass
-
-
 def add_thumbnails(
     document: dict[str, Any], root: str | Path, contents: Mapping[str, bytes], out: Path, on_progress: Progress
 ) -> None:
-    """Writes the report's small pictures and names them in the records of a labels.json; arguments as above."""
+    """Writes the report's small pictures and names them in the records of a labels.json.
+
+    root: the folder that files are relative to; contents: sha256 by name, where it is known.
+    """
     records = document["pictures"]
     images = report_images(records, [one["file"] for one in document.get("next", ())])
     names = [records[i]["file"] for i, _, _ in images]
