@@ -12,7 +12,6 @@ import os
 import re
 import unicodedata
 from collections.abc import Iterable
-from difflib import SequenceMatcher
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -76,9 +75,7 @@ def class_of_cell(cell: str) -> str:
 
 def to_folder(name: str) -> str:
     """A class name as the name of one folder: characters that could lead elsewhere, or are not allowed, become %NN."""
-    safe = re.sub(r'[\x00-\x1f\x7f/\\:*?"<>|%]', lambda match: f"%{ord(match[0]):02X}", name)
-    safe = re.sub(r"^\.|[. ]$", lambda match: f"%{ord(match[0]):02X}", safe)
-    return safe or "%"
+    return re.sub(r'[\x00-\x1f\x7f/\\:*?"<>|%]|^\.|[. ]\Z', lambda match: f"%{ord(match[0]):02X}", name) or "%"
 
 
 def from_folder(name: str) -> str:
@@ -90,21 +87,24 @@ def from_folder(name: str) -> str:
 def slips(new: Iterable[str], old: Iterable[str]) -> list[str]:
     """Notes on new classes that may be misspelt: they equal another class up to case and blanks, or an old class up to
     one letter."""
-    plain = {name: re.sub(r"[\s_-]", "", name).casefold() for name in sorted({*new, *old})}
-    known, notes = set(old), []
-    for name in sorted(plain.keys() - known):
-        alike = [other for other in plain if plain[other] == plain[name] and (other in known or other < name)]
-        alike += [other for other in plain if other in known and _one_letter(plain[name], plain[other])]
-        if alike:
+    alike: dict[tuple[str, str], str] = {}
+    for name in sorted(known := {*old}):
+        for spelling in _spellings(name):
+            alike.setdefault(spelling, name)
+    notes = []
+    for name in sorted({*new} - known):
+        spellings = _spellings(name)
+        if other := next((alike[spelling] for spelling in spellings if spelling in alike), None):
             notes.append(
-                f"{name!r} and {alike[0]!r} are two classes with almost the same name: if one is a typing error, "
+                f"{name!r} and {other!r} are two classes with almost the same name: if one is a typing error, "
                 f"correct it in the csv and run the same command again"
             )
+        alike.setdefault(spellings[0], name)
     return notes
 
 
-def _one_letter(name: str, other: str) -> bool:
-    """Whether one of them has one letter more than the other, or another letter in one place. Digits do not count."""
-    short, long = sorted((name, other), key=len)
-    same = sum(block.size for block in SequenceMatcher(None, name, other, autojunk=False).get_matching_blocks())
-    return len(short) >= 4 and len(long) - same == 1 and re.sub(r"\D", "", name) == re.sub(r"\D", "", other)
+def _spellings(name: str) -> list[tuple[str, str]]:
+    """What two names share that differ in case and blanks only or, if they are long enough, in one letter, no digit."""
+    plain = re.sub(r"[\s_-]", "", name).casefold()
+    shorter = [plain[:at] + plain[at + 1 :] for at, sign in enumerate(plain) if not sign.isdecimal()]
+    return [("same", plain), *(("near", one) for one in (plain, *shorter) if len(plain) >= 4)]
