@@ -196,7 +196,7 @@ def test_a_table_labels_pictures_by_path_or_by_name(client, filled):
 def test_downloads(client, filled, tmp_path, board):
     rows = rows_of(client.get(f"{filled}/labels.csv").text)
     assert [row["label"] for row in rows] == ["red", "blue", "red", "red", "blue", "blue"]
-    assert [row["guess"] for row in rows] == ["(page folder)", "(page folder)", "red", "red", "blue", "blue"]
+    assert [row["guess"] for row in rows] == ["(page)", "(page)", "red", "red", "blue", "blue"]
     report = client.get(f"{filled}/report.html")
     assert report.text.count("data:image/webp;base64,") == 6
     assert "attachment" in report.headers["content-disposition"]

@@ -24,7 +24,7 @@ from protoadapt.app.board import (
 )
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import labels_csv_text
-from protoadapt.labeling.support import CORRECTED, IN_TABLE, table_examples
+from protoadapt.labeling.support import table_examples
 
 METADATA = {"model": "tiny", "weights": "0" * 16, "size": 24, "mean": [0.5] * 3, "std": [0.25] * 3}
 METADATA["trained_on"] = "nothing"
@@ -68,22 +68,9 @@ def test_a_correction_equals_having_known_it_from_the_start_and_can_be_undone():
     corrected = change(board, {"labels": {"7": "cat"}})
     labels = {7: "cat", 0: "ant", 1: "bee", 2: "cat"}
     alike, fresh = labelled(with_pictures(Board(), cloud()), labels), with_pictures(Board(), cloud())
-    known = change(fresh, labelling(fresh, labels, {7: CORRECTED}))
-    assert answers(corrected) == answers(known)
-    assert answers(corrected) == answers(alike), "whatever a label's origin"
+    assert answers(corrected) == answers(change(fresh, labelling(fresh, labels))) == answers(alike)
     assert answers(corrected) != answers(board)
     assert change(corrected, difference(corrected, board)) == board
-
-
-def test_a_label_is_a_correction_once_there_are_names_and_stays_what_it_was():
-    first = labelled(with_pictures(Board(), cloud()), {0: "ant"})
-    named = labelled(labelled(first, {1: "bee"}), {7: "cat", 2: "cat"})
-    assert named.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED, 2: CORRECTED}
-    moved = change(named, {"labels": {0: "bee", 7: "ant", 2: None}})
-    assert moved.origins == {0: IN_TABLE, 1: IN_TABLE, 7: CORRECTED}
-    assert change(moved, difference(moved, named)) == named
-    marks = [row["guess"] for row in rows_of(labels_csv_text(name_board(named, METADATA).result))]
-    assert [marks[i] for i in (0, 1, 2, 7)] == ["(page)", "(page)", "(page corrected)", "(page corrected)"]
 
 
 @settings(max_examples=20, deadline=None)
@@ -190,7 +177,7 @@ def test_names_that_are_none(typed):
         *(7, [], {"title": "x"}, {"labels": 7}, {"labels": {"30": "ant"}}, {"labels": {"-1": "ant"}}),
         *({"labels": {"x": "ant"}}, {"labels": {0: 7}}, {"labels": {0: "dog"}}, {"classes": ["ant"]}),
         *({"classes": ["ant", "bee", "cat", 7]}, {"classes": ["ant", "bee", "cat", "unknown"]}, {"gone": {0: 1}}),
-        *({"classes": ["ant", "bee", "cat", "ANT"]}, {"labels": {0: "bee"}, "origins": {0: 3}}),
+        {"classes": ["ant", "bee", "cat", "ANT"]},
     ],
 )
 def test_a_change_that_makes_no_sense_is_refused(patch):
@@ -215,7 +202,7 @@ def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():
     assert [(row["label"], row["confidence"], row["runner-up"], row["unknown"]) for row in said] == [
         ("unknown", "1.0000", "", "yes")
     ] * 2
-    assert [row["guess"] for row in said] == ["(page)", "(page corrected)"]
+    assert [row["guess"] for row in said] == ["(page)", "(page)"]
     assert sum(one["found"] for one in result["classes"]) == 2, "pictures that nobody labelled"
 
 

@@ -106,7 +106,7 @@ def test_a_folder_becomes_classes_and_names(page, photos):
     assert page.locator(".classes li").evaluate_all("(all) => all.map((one) => one.dataset.name)") == ["blue", "red"]
     rows = table(page)
     assert len(rows) == 19
-    assert {row["guess"] for name, row in rows.items() if "/" in name} == {"(page folder)"}
+    assert {row["guess"] for name, row in rows.items() if "/" in name} == {"(page)"}
     assert all(
         row["label"] == name.split()[0] for name, row in rows.items() if name[:3] in ("red", "blu") and "/" not in name
     )
@@ -351,7 +351,7 @@ def test_steps_that_no_server_took_are_sent_again(page):
     page.wait_for_selector(".unsaved", state="hidden")
     assert not page.evaluate(LEAVING)
     rows = table(page)
-    assert (rows[first]["label"], rows[first]["guess"]) == ("blue", "(page corrected)")
+    assert (rows[first]["label"], rows[first]["guess"]) == ("blue", "(page)")
     assert [row["label"] for row in rows.values()].count("unknown") == 1
 
 
@@ -370,7 +370,7 @@ def test_a_step_whose_answer_was_lost_takes_no_later_one_with_it(page):
     page.wait_for_selector("[data-scope=yours] .number:text('6')")
     page.wait_for_selector(".unsaved", state="hidden")
     rows = table(page).values()
-    assert [row["guess"] for row in rows].count("(page corrected)") == 2, "None of these is a person's word too"
+    assert [row["guess"] for row in rows].count("(page)") == 6, "None of these is a person's word too"
     assert [row["label"] for row in rows].count("unknown") == 1
 
 

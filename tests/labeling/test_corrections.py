@@ -29,7 +29,7 @@ def test_a_correction_feeds_back(folder, named):
         named()
     assert {one["name"] for one in named(support=("support", "out/labels.csv"))["classes"]} == set(counts)
     assert {row["guess"] for row in read_table(folder / "out" / "labels.csv") if row["file"] == wrong["file"]} == {
-        "(corrected)"
+        "(table)"
     }
     (folder / "images" / wrong["file"]).unlink()
     with pytest.raises(UserError, match="holds 1 correction that would be lost"):  # it may be back tomorrow
@@ -74,7 +74,7 @@ def test_unknown_is_a_correction_that_is_kept(folder, named):
     for _ in range(2):
         result = named(support=("support", "out/labels.csv"), sort="copy")
         row = next(row for row in read_table(folder / "out" / "labels.csv") if row["file"] == "day 0/blue-0.png")
-        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "(corrected)")
+        assert (row["label"], row["unknown"], row["guess"]) == ("unknown", "yes", "(table)")
         assert [one["support"] for one in result["classes"]] == [2, 2, 2]
         assert (folder / "out" / "sorted" / "unknown" / "day 0" / "blue-0.png").is_file()
         assert result["notes"] == []

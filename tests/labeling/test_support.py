@@ -8,7 +8,7 @@ import pytest
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.classifier import Answers
 from protoadapt.labeling.outputs import UNLABELED, labels_csv_text, picture_records
-from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, read_support
+from protoadapt.labeling.support import IN_FOLDER, IN_TABLE, ON_PAGE, read_support
 
 
 def labels_of(support, root):
@@ -92,14 +92,14 @@ def test_a_class_called_like_a_mark_is_guessed_like_any(tmp_path, paint, name):
     paint(tmp_path / "given.png", "red")
     paint(tmp_path / "guessed.png", "red")
     sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.full(2, -1), np.zeros(2, bool))
-    for origin in (IN_FOLDER, IN_TABLE, CORRECTED):
+    for origin in (IN_FOLDER, IN_TABLE, ON_PAGE):
         codes = np.array([0, UNLABELED])
         records = picture_records(["given.png", "guessed.png"], sure, codes, [name, "dog"], np.full(2, origin))
         text = labels_csv_text({"pictures": records})
         (tmp_path / "labels.csv").write_text(text, newline="")
         found = read_support([tmp_path / "labels.csv"], tmp_path, least=0)
         assert labels_of(found, tmp_path) == [("given.png", name)]
-        assert found.examples[0].origin == origin
+        assert found.examples[0].by_table == (origin != IN_FOLDER)
 
 
 @pytest.mark.parametrize("end", ["", "\n", "\ne0.png,emu\ne1.png,emu\n"])

@@ -133,10 +133,10 @@ def test_corrections_stay_in_the_browser_and_become_a_csv(opened):
     rows = list(csv.reader(StringIO(text, newline="")))
     assert rows == [
         ["file", "label", "guess"],
-        ['a,"b".jpg', "dog", "(corrected)"],
-        ["./=c.jpg", "cat", "(corrected)"],
-        ["d.jpg", "unknown", "(corrected)"],
-        ["e.jpg", "'=cmd()", "(corrected)"],
+        ['a,"b".jpg', "dog", "(table)"],
+        ["./=c.jpg", "cat", "(table)"],
+        ["d.jpg", "unknown", "(table)"],
+        ["e.jpg", "'=cmd()", "(table)"],
     ]
 
 
@@ -158,9 +158,9 @@ def test_a_report_corrected_offline_is_fed_back(folder, model, opened, without_p
     shutil.copy(coming.value.path(), table)
     after = label([*sources, table], folder / "images", out, model=model)
     assert [one["name"] for one in after["classes"]] == ["blue", "green", "red", "strange"]
-    assert [
-        (one["file"], one["label"]) for one in after["pictures"] if one.get("guess") in ("(table)", "(corrected)")
-    ] == [(picture, "strange")]
+    assert [(one["file"], one["label"]) for one in after["pictures"] if one.get("guess") == "(table)"] == [
+        (picture, "strange")
+    ]
 
 
 def test_the_modules_make_one_script():

@@ -6,19 +6,16 @@ changes; one that is taken off stays in its place, so that this can be undone. A
     labels    {place: class, "unknown" (none of the classes) or None (no label)}
     classes   all classes in order; those with a label must be among them
     gone      {place: whether the picture is off the board}
-    origins   {place: where its label comes from}, as `labeling.support` has it
 
-A label whose origin the patch does not say, as those from browsers do not, is a correction if the pictures had names
-by then, and an example as of a table if not; a picture that is given another label keeps the origin of its first,
-which is why it was chosen. `difference` is the patch between two boards, such as the one that undoes a change. Features
-are computed before a picture comes here; everything here takes milliseconds, and names depend on the pictures, their
-labels and the origins of these, not on the order in which they came.
+`difference` is the patch between two boards, such as the one that undoes a change. Features
+are computed before a picture comes here; everything here takes milliseconds, and names depend on the pictures and
+their labels, not on the order in which they came.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from pydantic import BaseModel, Field, ValidationError
@@ -30,7 +27,7 @@ from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED
 from protoadapt.labeling.suggest import centred, next_record, suggest
-from protoadapt.labeling.support import CORRECTED, IN_FOLDER, IN_TABLE, PAGE
+from protoadapt.labeling.support import ON_PAGE
 
 NAMED = 2
 """Classes with an example from which on all pictures are named."""
@@ -56,7 +53,6 @@ class Board:
     labels: Mapping[int, str] = field(default_factory=dict)  # by place: what people said
     classes: tuple[str, ...] = ()  # in the order in which they were made
     gone: frozenset[int] = frozenset()
-    origins: Mapping[int, int] = field(default_factory=dict)  # of the labels
 
     @property
     def present(self) -> list[int]:
@@ -81,14 +77,14 @@ def with_pictures(board: Board, added: Sequence[BoardPicture]) -> Board:
     return replace(board, pictures=tuple(pictures))
 
 
-def labelling(board: Board, labels: Mapping[int, str | None], origins: Mapping[int, int] | None = None) -> Patch:
+def labelling(board: Board, labels: Mapping[int, str | None]) -> Patch:
     """The patch that gives these labels, makes new classes where needed, and brings the pictures back."""
     classes, given = {name.casefold(): name for name in board.classes}, dict(labels)
     for place, text in labels.items():
         if text is not None and text != UNKNOWN:
             name = class_name(text)
             given[place] = classes.setdefault(name.casefold(), name)
-    patch: dict[str, Any] = {"labels": given} | ({"origins": dict(origins)} if origins else {})
+    patch: dict[str, Any] = {"labels": given}
     patch |= {"classes": list(classes.values())} if len(classes) > len(board.classes) else {}
     back = {place: False for place in labels if place in board.gone}
     return patch | ({"gone": back} if back else {})
@@ -100,7 +96,6 @@ class Change(BaseModel, extra="forbid", strict=True):
     labels: dict[_Place, str | None] = {}
     classes: list[str] | None = None
     gone: dict[_Place, bool] = {}
-    origins: dict[_Place, Literal[IN_FOLDER, IN_TABLE, CORRECTED]] = {}  # type: ignore[valid-type]
 
 
 def change(board: Board, patch: Patch) -> Board:
@@ -109,7 +104,7 @@ def change(board: Board, patch: Patch) -> Board:
         given = Change.model_validate(patch)
     except ValidationError as error:
         raise UserError(f"this is no change of a board ({error.errors()[0]['msg']:.80}): load the page again") from None
-    last, most = max([*given.labels, *given.gone, *given.origins], default=-1), len(board.pictures)
+    last, most = max([*given.labels, *given.gone], default=-1), len(board.pictures)
     if last >= most:
         raise UserError(f"there is no picture {last} among {count(most, 'picture')}: load the page again")
     classes = list(board.classes)
@@ -123,11 +118,8 @@ def change(board: Board, patch: Patch) -> Board:
     if homeless := sorted(set(labels.values()) - {UNKNOWN, *classes}):
         raise UserError(f"there is no class {homeless[0][:LONGEST]!r}: make it first")
     away = {**dict.fromkeys(board.gone, True), **given.gone}
-    default = CORRECTED if len(board.used) >= NAMED else IN_TABLE
-    new = {place: board.origins.get(place, default) for place in given.labels} | given.origins
-    origins = {place: origin for place, origin in {**board.origins, **new}.items() if place in labels}
     gone = frozenset(place for place, off in away.items() if off)
-    return replace(board, labels=labels, classes=tuple(classes), gone=gone, origins=origins)
+    return replace(board, labels=labels, classes=tuple(classes), gone=gone)
 
 
 def difference(before: Board, after: Board) -> Patch:
@@ -137,7 +129,6 @@ def difference(before: Board, after: Board) -> Patch:
     changed = [place for place in range(size) if before.labels.get(place) != after.labels.get(place)]
     patch: dict[str, Any] = {
         "labels": {place: after.labels.get(place) for place in changed},
-        "origins": {place: origin for place, origin in after.origins.items() if before.origins.get(place) != origin},
         "gone": {place: place in absent for place in away ^ absent},
     }
     classes = {"classes": list(after.classes)} if before.classes != after.classes else {}
@@ -174,9 +165,8 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
     names = [to_text(board.pictures[place].name) for place in board.present]
-    origin = np.array([board.origins.get(place, IN_TABLE) + PAGE for place in ordered])
     table = (row[board.present], rows, codes, classes, metadata)
-    collection = Collection.of_rows("Pictures", names, *table, origin=origin)
+    collection = Collection.of_rows("Pictures", names, *table, origin=np.full(len(rows), ON_PAGE))
     return collection.name(make_estimator(DEFAULT_METHOD, {}), paths=paths)
 
 

@@ -125,7 +125,6 @@ def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:
     for path, place in by_path.items():
         by_name.setdefault(PurePosixPath(path).name, []).append(place)
     labels: dict[int, str | None] = {}
-    origins: dict[int, int] = {}
     missing: list[str] = []
     table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
     for row in filter(lambda row: row.is_example, lines_of(table, "the table")):
@@ -135,8 +134,8 @@ def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:
         if found is None:
             missing.append(row.file)
         else:
-            labels[found], origins[found] = row.label, row.origin
+            labels[found] = row.label
     if not labels:
         first = f", such as {missing[0]!r}" if missing else ""
         raise UserError(f"the table labels no picture of this board{first}: add the pictures first")
-    return labelling(board, labels, origins), missing
+    return labelling(board, labels), missing

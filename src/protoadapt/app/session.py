@@ -46,7 +46,6 @@ from protoadapt.core.errors import BROKEN, UserError, clean_json
 from protoadapt.core.files import write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
-from protoadapt.labeling.support import IN_FOLDER
 
 LOG, TITLE = "operations.jsonl", "title"
 ID, KEY = re.compile(r"[A-Za-z0-9_-]{16}"), re.compile(r"[0-9a-f]{64}")
@@ -141,7 +140,7 @@ class Session:
             place_of = {picture.key: place for place, picture in enumerate(board.pictures)}
             places = [None if key is None else place_of[key] for key in contents]
             given = {place: label for place, label in zip(places, labels) if place is not None and label is not None}
-            patch = dict(labelling(board, given, dict.fromkeys(given, IN_FOLDER)))
+            patch = dict(labelling(board, given))
             patch["gone"] = {place: False for place in places if place in board.gone}
             words = f"add pictures\0{drop}" if drop else "add pictures"
             if "classes" in patch:  # portions of a drop arrive in any order, and its classes are to have one
@@ -174,9 +173,8 @@ class Session:
         """A copy of a picture; None where it is not there whole, until the picture is dropped again."""
         file = self._copy(key, side)
         content = file.read_bytes() if file.is_file() else b""
-        return (
-            content if content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content) else None
-        )
+        whole = content[:4] == b"RIFF" and int.from_bytes(content[4:8], "little") + 8 == len(content)
+        return content if whole else None
 
     def named(self, metadata: Mapping[str, Any]) -> Named | None:
         """`name_board` of the present board, computed once per change."""

@@ -57,11 +57,7 @@ def train_command(
     for images in splits:
         say_unread(images)
     with training_progress() as show:
-        place: dict[str, Any] = {
-            "accelerator": kind,
-            "devices": devices or "1",
-            "num_nodes": nodes,
-        }
+        place: dict[str, Any] = {"accelerator": kind, "devices": devices or "1", "num_nodes": nodes}
         result = train(config, *splits, out, resume=resume, on_event=show, **place)
     if not result["finished"]:
         print(f"stopped before the end: continue with `protoadapt train --resume --out {out}`")

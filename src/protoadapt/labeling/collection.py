@@ -24,7 +24,7 @@ from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock, Progress, skipped_records
 from protoadapt.labeling.suggest import next_pictures
-from protoadapt.labeling.support import IN_FOLDER, Example, Examples, check_classes, digest_of, one_per_picture
+from protoadapt.labeling.support import IN_TABLE, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import trained_on
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME
@@ -99,7 +99,7 @@ class Collection:
         names, row (n): each picture's name and its row, which several may share. rows (N, D): features. codes, origin
         (N) as in `outputs.AnsweredBlock`. network: its metadata.
         """
-        origin = np.full(len(rows), IN_FOLDER) if origin is None else origin
+        origin = np.full(len(rows), IN_TABLE) if origin is None else origin
         support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
         mixed = np.random.default_rng(0).permutation(unlabeled)
         some = np.sort(mixed[:FEATURED])
@@ -277,10 +277,9 @@ def parts_collection(
     classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
     check_classes(in_folders, classes, skipped)
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
-    origins = {example.file: example.origin for example in listed if example.by_table}
-    places: dict[int, dict[int, tuple[int, int]]] = {}  # part → position → class or NONE_OF_CLASSES, and origin
+    places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
     for name, (part, position, _) in found.items():
-        places.setdefault(part, {})[position] = number[example_of[name].label], origins.get(name, IN_FOLDER)
+        places.setdefault(part, {})[position] = number[example_of[name].label]
     codes = np.array([number[label] for label in labels])
     leave = {part: np.array(list(positions)) for part, positions in places.items()}
     total, done = passes * table.n_rows, 0
@@ -330,7 +329,7 @@ def _embedded(
 
 
 def _blocks(
-    classifier: Classifier, table: PartsTable, places: dict[int, dict[int, tuple[int, int]]], every: int, device: str
+    classifier: Classifier, table: PartsTable, places: dict[int, dict[int, int]], every: int, device: str
 ) -> Iterator[AnsweredBlock]:
     """One block per part. Every `every`-th row is in the report, and all that have a label."""
     parts = table.parts
@@ -338,9 +337,9 @@ def _blocks(
     answering = classifier.to(device)
 
     def block(part: Part, rows: np.ndarray) -> AnsweredBlock:
-        lists, codes, origin = read_lists(part), np.full(len(rows), UNLABELED), np.full(len(rows), IN_FOLDER)
-        for position, label in places.get(part.number, {}).items():
-            codes[position], origin[position] = label
+        lists, codes, origin = read_lists(part), np.full(len(rows), UNLABELED), np.full(len(rows), IN_TABLE)
+        labelled = places.get(part.number, {})
+        codes[[*labelled]] = [*labelled.values()]
         sampled = ((np.arange(len(rows)) + starts[part.number]) % every == 0) & (codes < 0)
         with torch.inference_mode():
             answers = answering.answer(rows)

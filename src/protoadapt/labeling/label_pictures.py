@@ -34,6 +34,7 @@ from protoadapt.labeling.parquet import parquet_writer
 from protoadapt.labeling.sorting import check_way
 from protoadapt.labeling.support import (
     IN_FOLDER,
+    IN_TABLE,
     Example,
     Examples,
     check_classes,
@@ -121,7 +122,6 @@ def pictures_collection(images: str | Path, examples: Examples, embedded: Embedd
     row = {one: place for place, one in enumerate(dict.fromkeys(content.values()))}
     number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
     in_folder = {content_of[example.file] for example in given if not example.by_table}
-    origins = {one: IN_FOLDER if one in in_folder else example.origin for one, example in example_of.items()}
     real = {os.path.realpath(file): one for file, one in content_of.items()}
 
     def knows(example: Example) -> bool:
@@ -138,7 +138,7 @@ def pictures_collection(images: str | Path, examples: Examples, embedded: Embedd
         classes,
         metadata,
         root=os.fspath(images),
-        origin=np.array([origins.get(one, IN_FOLDER) for one in row]),
+        origin=np.array([IN_FOLDER if one in in_folder else IN_TABLE for one in row]),
         skipped=skipped_records(skipped, partial(name_in, images)),
         notes=examples.notes(),
         contents=dict(zip(names, content.values())),

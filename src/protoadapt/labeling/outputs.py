@@ -100,7 +100,7 @@ def picture_records(
         record |= {"group": None if group < 0 else group_name(group), "thumb": None, "support": code >= 0}
         record |= {"no_class": True} if code == NONE_OF_CLASSES else {}
         label = UNKNOWN if code == NONE_OF_CLASSES else classes[first]
-        records.append(record | ({} if code == UNLABELED else {"guess": support.marks(label)[source]}))
+        records.append(record | ({} if code == UNLABELED else {"guess": support.mark_of(label, source)}))
     return records
 
 

@@ -3,10 +3,9 @@
 Every row of a table with a label is an example. labels.csv also holds the classifier's own guesses, and a guess that
 comes back as truth would teach its own mistakes. So labels.csv has a column `guess`, the label at the time of writing:
 a row is an example if its label differs from its guess, or if its guess was emptied, which confirms the label. For
-labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)",
-"(corrected)" where the classifier had guessed before, and the same three for the page in the browser
-(`marks`). A guess of a class whose name begins with a bracket is written "(guess) NAME", so that it is none of these
-(`guess_of`). A table without this column consists of examples only.
+labels that people gave, `guess` names their origin and they are examples again: "(folder) cat", "(table)", or "(page)"
+of the page in the browser (`mark_of`). A guess of a class whose name begins with a bracket is written "(guess) NAME",
+so that it is none of these (`guess_of`). A table without this column consists of examples only.
 """
 
 import csv
@@ -23,11 +22,9 @@ from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.sorting import LIST as SORTED
 from protoadapt.vision.pictures.walk import LINK, Skipped, find_pictures, is_label_output, pictures_in
 
-IN_FOLDER, IN_TABLE, CORRECTED = 0, 1, 2
-"""Origins of a label, the fairest sample of a class first: a class folder; a table; a table's correction of a guess."""
+IN_FOLDER, IN_TABLE, ON_PAGE = 0, 1, 2
+"""Origins of a label: a class folder; a table; the page in the browser."""
 NO_CLASS = "pictures of no class are no examples"
-PAGE = 3
-"""What is added to the origin of a label that was given in the page."""
 DELIMITERS = ",;\t"  # spreadsheets use one or another, depending on the country
 
 Key = TypeVar("Key", bound=Hashable)
@@ -39,12 +36,7 @@ class Example(NamedTuple):
     file: str
     label: str  # a class, or UNKNOWN: of none of the classes
     source: Path  # the folder or table that says so
-    origin: int = IN_FOLDER
-
-    @property
-    def by_table(self) -> bool:
-        """Whether the label is a table's own, which may exist nowhere else."""
-        return self.origin != IN_FOLDER
+    by_table: bool = False  # whether the label is a table's own, which may exist nowhere else
 
 
 class Examples(NamedTuple):
@@ -74,23 +66,18 @@ class Row(NamedTuple):
         return bool(self.label) and (self.label == UNKNOWN or self.guess != guess_of(self.label))
 
     @property
-    def origin(self) -> int:
-        known = marks(self.label)
-        return IN_TABLE if self.guess is None else known.index(self.guess) % PAGE if self.guess in known else CORRECTED
+    def by_table(self) -> bool:
+        return self.guess != mark_of(self.label, IN_FOLDER)
 
 
 def guess_of(label: str) -> str:
-    """What `guess` says where the label is the classifier's own: none of `marks`, whatever a class is called."""
+    """What `guess` says where the label is the classifier's own: no mark, whatever a class is called."""
     return f"(guess) {label}" if label.startswith("(") else label
 
 
-def marks(label: str) -> list[str]:
-    """What `guess` can say of an example with this label, in the order of the origins, those of the page last.
-
-    A class folder is named, so that a changed label is noticed.
-    """
-    given = [f"(folder) {names.class_cell(label)}", "(table)", "(corrected)"]
-    return [*given, "(page folder)", "(page)", "(page corrected)"]
+def mark_of(label: str, origin: int) -> str:
+    """What `guess` says of an example with this label. A class folder is named, so that a changed label is noticed."""
+    return (f"(folder) {names.class_cell(label)}", "(table)", "(page)")[origin]
 
 
 def read_support(sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2) -> Examples:
@@ -199,13 +186,13 @@ def table_examples(
     for row in filter(lambda row: row.is_example, table_rows(table)):
         line, name, label, guess = row
         if images is None:
-            yield Example(os.path.normpath(names.from_text(name)), label, table, row.origin)
+            yield Example(os.path.normpath(names.from_text(name)), label, table, row.by_table)
             continue
         spellings = [os.path.normpath(spelling) for spelling in (name, names.from_text(name))]
         bare = not os.path.dirname(spellings[0])
         near = [table.parent, *folders] if guess is None else [images, table.parent, *folders[1:]]
         files = [file for place in near for file in _first_file(place, spellings)]
-        if bare and (not files or guess in marks(label)[PAGE:]):
+        if bare and (not files or (guess or "").startswith("(page")):
             anywhere = anywhere or _by_name(folders)
             files += anywhere.get(spellings[0]) or anywhere.get(spellings[1], [])
         elif guess is None:
@@ -225,7 +212,7 @@ def table_examples(
                 f"line {line} of {str(table)!r} names {name!r}, which is neither beside it nor {where}: correct "
                 f"the name, remove the line, or give its folder with --support or --images"
             )
-        yield Example(file or os.path.join(images, name), label, table, row.origin)
+        yield Example(file or os.path.join(images, name), label, table, row.by_table)
 
 
 def _first_file(folder: str | Path, spellings: Iterable[str]) -> Iterable[str]:

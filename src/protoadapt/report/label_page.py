@@ -111,7 +111,7 @@ def _board_data(document: dict[str, Any], records: Sequence[_Record], names: lis
         "made": f"{document['made']} {len(records)}",
         "summary": lead,
         "calibrated": document["threshold"] is not None,
-        "correction": "(page corrected)" if by_page else "(corrected)",
+        "correction": "(page)" if by_page else "(table)",
         "classes": names,
         **{key: [one[key] for one in records] for key in _COLUMNS},
         "large": {i: one["large"] for i, one in enumerate(records) if one["large"]},
