@@ -207,7 +207,6 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
     rest = [place for place in board.present if place not in board.labels and place not in reasons]
     rest.sort(key=lambda place: (round(record_of[place]["margin"], 4) if named else 0, place))
     known |= {"answers": _columns(board, record_of) if named else None}
-    known |= {key: named.result[key] if named else None for key in ("unnamed", "estimate")}
     known |= {"calibrated": bool(named and named.result["threshold"] is not None), "reasons": reasons}
     return known | {"next": [*reasons, *rest], "suggested": len(reasons)}
 

@@ -3,7 +3,7 @@
 import re
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from protoadapt.cli import options
 from protoadapt.cli.progress import bars
@@ -35,17 +35,9 @@ def tune_command(
 
     check_output(out, file, kind=_SETTINGS)
     table = load_features(file)
-    device = options.find_device(device)
+    given: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": options.find_device(device)}
     with bars() as report:
-        found = tune(
-            table.features,
-            table.labels,
-            method_name,
-            protocol,
-            episodes=episodes,
-            seed=seed,
-            device=device,
-            on_progress=partial(report, f"tasks of tuning {method_name}", total=episodes),
-        )
+        show = partial(report, f"tasks of tuning {method_name}", total=episodes)
+        found = tune(table.features, table.labels, method_name, protocol, **given, on_progress=show)
     write_json(out, {"method": method_name, "arguments": found})
     print(f"settings of {method_name} that suit {episodes:,} tasks: {out}")
