@@ -101,8 +101,7 @@ class Collection:
         """
         origin = np.full(len(rows), IN_TABLE) if origin is None else origin
         support, unlabeled = codes >= 0, np.flatnonzero(codes == UNLABELED)
-        mixed = np.random.default_rng(0).permutation(unlabeled)
-        some = np.sort(mixed[:FEATURED])
+        some = np.sort(np.random.default_rng(0).permutation(unlabeled)[:FEATURED])
         _, first = np.unique(row, return_index=True)  # of the pictures that share a row
 
         def blocks(classifier: Classifier) -> Iterator[AnsweredBlock]:

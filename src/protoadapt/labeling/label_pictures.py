@@ -22,6 +22,7 @@ from protoadapt.labeling.classifier import Loaded, load_classifier, load_same
 from protoadapt.labeling.explain import explained
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
 from protoadapt.labeling.outputs import (
+    CLASSIFIER,
     NONE_OF_CLASSES,
     PARQUET,
     UNLABELED,
@@ -201,12 +202,14 @@ def label(
     >>> result["pictures"][0]["label"]
     'oak'
     """
-    output = LabelOutput(out, sort, sort_unknown, page, support)
+    check_way(sort, sort_unknown)
+    output = LabelOutput(out, "labels", page, support)
     _check_places(output.folder, images, support, sort)
+    for name in (CLASSIFIER, PARQUET) if features else (CLASSIFIER,):
+        check_output(output.folder / name, kind=outputs.OURS[name])
     if features:
         import pyarrow.parquet  # noqa: F401  (where it is absent, that is said before the work)
 
-        check_output(output.folder / PARQUET, kind=outputs.OURS[PARQUET])
         if method == "pt_map":
             raise UserError("--features with --method pt_map would read all rows thousands of times: choose bapa")
     from protoadapt.labeling.collection import parts_collection  # loads torch, which `predict` does without
@@ -229,7 +232,7 @@ def label(
             rows_file = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
         with rows_file as each:
             named = collection.name(estimator, each=each)
-        output.write(collection, named, on_progress, support)
+        output.write(collection, named, sort, sort_unknown, on_progress, support)
     return named.result | ({"explained": explained(collection, named, explain)} if explain else {})
 
 
@@ -281,9 +284,9 @@ def predict(
     'oak'
     """
     fitted = load_classifier(classifier)
-    output = LabelOutput(out, sort, sort_unknown, page) if out is not None else None
     check_way(sort, sort_unknown, fitted.classes)
-    if output and output.classifier.exists():
+    output = LabelOutput(out, "labels", page) if out is not None else None
+    if output and (output.folder / CLASSIFIER).exists():
         raise UserError(f"{str(out)!r} holds results of label, which would be replaced: give another --out")
     found = [pictures_of(path) if os.path.isdir(path) else Listing([str(path)], []) for path in images]
     given = Listing(*(list(chain(*parts)) for parts in zip(*found)))
@@ -314,5 +317,5 @@ def predict(
     with output.alone():
         output.check_corrections(collection.knows, base)  # they teach nothing here, but are somebody's work
         named = collection.answered(fitted, {"name": "predict", "settings": {}})
-        output.write(collection, named, on_progress)
+        output.write(collection, named, sort, sort_unknown, on_progress)
     return named.result

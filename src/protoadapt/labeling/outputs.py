@@ -21,7 +21,7 @@ from protoadapt.core.threads import ahead
 from protoadapt.labeling import support
 from protoadapt.labeling.classifier import Answers, save_classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, group_name, name_in, to_folder, to_text
-from protoadapt.labeling.sorting import TOGETHER, check_way, sort_pictures
+from protoadapt.labeling.sorting import TOGETHER, sort_pictures
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
 from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.walk import Skipped
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 SCHEMA = "protoadapt-labels/1"
 _COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "density", "unknown", "group", "guess")
-_CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
-OURS = {_CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
+CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
+OURS = {CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
 Progress = Callable[[str, int, int], None]
 """Called with the name of a stage, how much of it is done, and of how much."""
@@ -184,20 +184,7 @@ class Output:
 
 
 class LabelOutput(Output):
-    """That of `label` and `predict`; sort, sort_unknown as in `label`."""
-
-    def __init__(
-        self,
-        out: str | Path,
-        sort: str | None,
-        sort_unknown: str | None,
-        page: Page | None,
-        examples: Sequence[str | Path] = (),
-    ):
-        check_way(sort, sort_unknown)
-        super().__init__(out, "labels", page, examples)
-        self.sort, self.apart = sort, sort_unknown != TOGETHER
-        self.classifier = files.check_output(self.folder / _CLASSIFIER, kind=OURS[_CLASSIFIER])
+    """That of `label` and `predict`."""
 
     def check_corrections(
         self, knows: Callable[[support.Example], bool], images: str | Path | None, sources: Sequence[str | Path] = ()
@@ -217,14 +204,17 @@ class LabelOutput(Output):
         self,
         collection: "Collection",
         named: "Named",
+        sort: str | None,
+        sort_unknown: str | None,
         on_progress: Progress,
         sources: Sequence[str | Path] | None = None,
     ) -> None:
         """Writes the small pictures, labels.csv, the classifier, the sorted pictures, labels.json and report.html.
 
-        sources: of the examples that the classifier was fitted on; None: it was not, and is not written. Where pictures
-        are too many for labels.csv, that of an earlier run is removed, as it would contradict the other files, unless
-        it is one of the sources. Sorting adds `left_alone` and `skipped` files to the result.
+        sort, sort_unknown: as in `label`. sources: of the examples that the classifier was fitted on; None: it was not,
+        and is not written. Where pictures are too many for labels.csv, that of an earlier run is removed, as it would
+        contradict the other files, unless it is one of the sources. Sorting adds `left_alone` and `skipped` files to
+        the result.
         """
         (result, classifier, records, _), root = named, collection.root
         result["folder"] = link_between(self.folder, root)
@@ -235,25 +225,26 @@ class LabelOutput(Output):
             self.unchanged()
             self.csv.unlink(missing_ok=True)
         if sources is not None:
-            save_classifier(self.classifier, classifier)
-        if self.sort:
-            places = self._places(result["pictures"], root)
-            result["left_alone"], failed = sort_pictures(self.folder / "sorted", places, self.sort)
+            save_classifier(self.folder / CLASSIFIER, classifier)
+        if sort:
+            places = sorted_places(result["pictures"], root, sort_unknown != TOGETHER)
+            result["left_alone"], failed = sort_pictures(self.folder / "sorted", places, sort)
             result["skipped"] += skipped_records(failed, lambda file: name_in(root, file))
         self.write_document(result)
         remove_unused(result, self.folder)
 
-    def _places(self, records: Sequence[Mapping[str, Any]], root: str) -> dict[str, str]:
-        """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with
-        --sort-unknown apart, pictures that may be of no class go below unknown/ or their group's folder."""
-        places = {}
-        for record in records:
-            if not record["file"].startswith("../"):
-                nowhere = record.get("no_class") or (self.apart and record["unknown"])
-                folder = record["group"] or UNKNOWN if nowhere else to_folder(record["label"])
-                place = os.path.join(folder, from_text(record["file"]))
-                places[place] = file_of(root, record["file"])
-        return places
+
+def sorted_places(records: Sequence[Mapping[str, Any]], root: str, apart: bool) -> dict[str, str]:
+    """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with `apart`,
+    pictures that may be of no class go below unknown/ or their group's folder."""
+    places = {}
+    for record in records:
+        if not record["file"].startswith("../"):
+            nowhere = record.get("no_class") or (apart and record["unknown"])
+            folder = record["group"] or UNKNOWN if nowhere else to_folder(record["label"])
+            place = os.path.join(folder, from_text(record["file"]))
+            places[place] = file_of(root, record["file"])
+    return places
 
 
 def thumbnail_sample(records: Sequence[Mapping[str, Any]], most: int = THUMBS) -> list[int]:
