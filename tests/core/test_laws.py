@@ -10,17 +10,24 @@ from inspect import Parameter
 import numpy as np
 import pytest
 import torch
-from helpers.cases import bases, clouds, shortened, slow
+from helpers.cases import clouds, remade, shortened, slow
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.estimators import PrototypeClassifier
+from protoadapt.core.features import BASE
 from protoadapt.core.methods import METHODS, declarations, method
 
 # Fewer steps where a method has many: the laws do not depend on how long it runs.
 SHORT = {name: shortened(name, 20) for name in METHODS}
 RUNS = {name: method(name, **SHORT[name]) for name in METHODS}
+SEMI = ["protonet", "simpleshot", "semi_protonet", "cipa", "bapa", "soft_kmeans", "matching_net", "ridge"]
+"""Methods with a semi-supervised form."""
 every_method = pytest.mark.parametrize("name", RUNS)
+semi_method = pytest.mark.parametrize("name", SEMI)
+every_form = pytest.mark.parametrize(
+    ("name", "unlabeled"), [*((name, 0) for name in METHODS), *((name, 9) for name in SEMI)]
+)
 CLOSE = {"atol": 1e-6, "rtol": 1e-6}
 
 
@@ -36,10 +43,11 @@ def assert_rows_are_distributions(answer: torch.Tensor, episodes: Episodes) -> N
     torch.testing.assert_close(answer.sum(-1), torch.ones_like(answer[..., 0]), atol=1e-5, rtol=0)
 
 
-@every_method
-@pytest.mark.parametrize("spread", [0.5, 1.5])
-def test_equals_the_slow_loop_of_the_same_name(name, spread):
-    episodes, _ = clouds(episodes=2, spread=spread)
+@every_form
+@pytest.mark.parametrize("counts", [{"spread": 0.5}, {"spread": 1.5}, {"dim": 6, "queries": 20}], ids=str)
+def test_equals_the_slow_loop_of_the_same_name(name, unlabeled, counts):
+    """Where rows are more than dimensions, too."""
+    episodes, _ = clouds(episodes=2, unlabeled=unlabeled, **counts)
     expected = slow(name, episodes, **SHORT[name])
     torch.testing.assert_close(RUNS[name](episodes), expected, atol=slack(name), rtol=0)
 
@@ -81,16 +89,16 @@ def test_every_switch_of_the_family_is_that_of_its_slow_loop(name, settings, cou
     torch.testing.assert_close(METHODS[name](episodes, **settings), expected, atol=slack(name), rtol=0)
 
 
-@every_method
-def test_a_batch_is_as_many_single_calls(name):
-    episodes, _ = clouds(episodes=4)
+@every_form
+def test_a_batch_is_as_many_single_calls(name, unlabeled):
+    episodes, _ = clouds(episodes=4, unlabeled=unlabeled)
     alone = torch.cat([RUNS[name](episodes[e : e + 1]) for e in range(4)])
     torch.testing.assert_close(RUNS[name](episodes), alone, **CLOSE)
 
 
-@every_method
-def test_calling_twice_gives_the_same_and_leaves_inputs_alone(name):
-    episodes, _ = clouds()
+@every_form
+def test_calling_twice_gives_the_same_and_leaves_inputs_alone(name, unlabeled):
+    episodes, _ = clouds(unlabeled=unlabeled)
     before = copy.deepcopy(vars(episodes))
     first, second = RUNS[name](episodes), RUNS[name](episodes)
     assert torch.equal(first, second)
@@ -99,53 +107,53 @@ def test_calling_twice_gives_the_same_and_leaves_inputs_alone(name):
             assert torch.equal(value, getattr(episodes, key)), key
 
 
-@every_method
-def test_permuting_queries_permutes_the_answers(name):
-    episodes, _ = clouds()
+@every_form
+def test_permuting_rows_permutes_the_answers(name, unlabeled):
+    """Of queries; the order of unlabelled rows means nothing."""
+    episodes, _ = clouds(unlabeled=unlabeled)
     order = torch.randperm(episodes.query_index.shape[1])
-    shuffled = Episodes.from_tensors(
-        episodes.support, episodes.support_labels, episodes.query[:, order], 3, **bases(episodes)
-    )
-    torch.testing.assert_close(RUNS[name](shuffled), RUNS[name](episodes)[:, order], **CLOSE)
+    shuffled = {"query": episodes.query[:, order]}
+    if unlabeled:
+        shuffled["unlabeled"] = episodes.unlabeled[:, torch.randperm(unlabeled)]
+    torch.testing.assert_close(RUNS[name](remade(episodes, **shuffled)), RUNS[name](episodes)[:, order], **CLOSE)
 
 
 @every_method
-def test_permuting_queries_with_duplicates_permutes_the_answers(name):
-    """Ties are never broken by position: rows that are equal get equal answers."""
+def test_equal_queries_get_equal_answers(name):
+    """Ties are never broken by position."""
     episodes, _ = clouds(queries=6)
-    doubled = torch.cat([episodes.query, episodes.query], 1)
-    made = Episodes.from_tensors(episodes.support, episodes.support_labels, doubled, 3, **bases(episodes))
-    answer = RUNS[name](made)
+    answer = RUNS[name](remade(episodes, query=torch.cat([episodes.query, episodes.query], 1)))
     torch.testing.assert_close(answer[:, :6], answer[:, 6:], **CLOSE)
 
 
-@every_method
-def test_relabelling_classes_permutes_the_columns(name):
-    episodes, _ = clouds()
+@every_form
+def test_relabelling_classes_permutes_the_columns(name, unlabeled):
+    episodes, _ = clouds(unlabeled=unlabeled)
     renamed = torch.tensor([2, 0, 1])
-    made = Episodes.from_tensors(
-        episodes.support, renamed[episodes.support_labels], episodes.query, 3, **bases(episodes)
-    )
-    torch.testing.assert_close(RUNS[name](made)[..., renamed], RUNS[name](episodes), **CLOSE)
+    other = RUNS[name](remade(episodes, support_labels=renamed[episodes.support_labels]))
+    torch.testing.assert_close(other[..., renamed], RUNS[name](episodes), **CLOSE)
 
 
-@every_method
-@pytest.mark.parametrize("kind", ["duplicates", "zeros", "one query", "one class", "one row everywhere"])
+ODD = {  # support rows and rows without a label, of such
+    "duplicates": lambda support, rows: (support, rows[:, :3].repeat(1, 4, 1)),
+    "zeros": lambda support, rows: (support, 0 * rows),
+    "zeros everywhere": lambda support, rows: (0 * support, 0 * rows),
+    "one row": lambda support, rows: (support, rows[:, :1]),
+    "one row everywhere": lambda support, rows: (support[:, :1].expand_as(support), support[:, :1].expand_as(rows)),
+    "one class": lambda support, rows: (support, support[:, :1] + 0.01 * rows),
+    "the support": lambda support, rows: (support, support),
+}
+
+
+@every_form
+@pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_odd_rows_give_distributions(name, kind, dtype):
-    episodes, _ = clouds(dtype=dtype)
-    support, query = episodes.support, episodes.query
-    if kind == "duplicates":
-        query = query[:, :3].repeat(1, 4, 1)
-    elif kind == "zeros":
-        support, query = torch.zeros_like(support), torch.zeros_like(query)
-    elif kind == "one query":
-        query = query[:, :1]
-    elif kind == "one class":
-        query = support[:, :1] + 0.01 * query
-    else:
-        support, query = support[:, :1].expand_as(support), support[:, :1].expand_as(query)
-    made = Episodes.from_tensors(support, episodes.support_labels, query, 3, **bases(episodes))
+def test_odd_rows_give_distributions(name, unlabeled, kind, dtype):
+    """Of the queries; beside unlabelled rows, of those."""
+    episodes, _ = clouds(dtype=dtype, unlabeled=unlabeled)
+    part = "unlabeled" if unlabeled else "query"
+    support, rows = ODD[kind](episodes.support, getattr(episodes, part))
+    made = remade(episodes, support=support, **{part: rows})
     assert_rows_are_distributions(RUNS[name](made), made)
 
 
@@ -159,10 +167,8 @@ def test_separable_blobs_are_told_apart(name, shots):
 @every_method
 def test_float32_answers_like_float64(name):
     single, _ = clouds(dtype=torch.float32)
-    double = single.each_row(torch.Tensor.double)
-    double = Episodes.from_tensors(
-        double.support, double.support_labels, double.query, 3, **bases(single, torch.float64)
-    )
+    base = {key: getattr(single, key).double() for key in BASE}
+    double = replace(single, rows=single.rows.double(), memo={}, **base)
     torch.testing.assert_close(RUNS[name](single).double(), RUNS[name](double), atol=2e-3, rtol=0)
 
 
@@ -206,20 +212,6 @@ def test_gpu_and_cpu_agree(name):
 
 # ---------------------------------------------------------------------------------------------- unlabelled rows
 
-SEMI = ["protonet", "simpleshot", "semi_protonet", "cipa", "bapa", "soft_kmeans", "matching_net", "ridge"]
-semi_method = pytest.mark.parametrize("name", SEMI)
-
-
-def remade(episodes, query=None, unlabeled=None, labels=None):
-    return Episodes.from_tensors(
-        episodes.support,
-        episodes.support_labels if labels is None else labels,
-        episodes.query if query is None else query,
-        3,
-        episodes.unlabeled if unlabeled is None else unlabeled,
-        **bases(episodes),
-    )
-
 
 @pytest.mark.parametrize("name", sorted(METHODS.keys() - SEMI))
 def test_methods_without_a_semi_supervised_form_refuse_unlabelled_rows(name):
@@ -229,41 +221,12 @@ def test_methods_without_a_semi_supervised_form_refuse_unlabelled_rows(name):
 
 
 @semi_method
-def test_beside_unlabelled_rows_a_batch_is_as_many_single_calls_and_each_query_is_answered_alone(name):
-    episodes, _ = clouds(episodes=4, unlabeled=9)
+def test_beside_unlabelled_rows_each_query_is_answered_alone(name):
+    episodes, _ = clouds(unlabeled=9)
     together = RUNS[name](episodes)
-    torch.testing.assert_close(torch.cat([RUNS[name](episodes[e : e + 1]) for e in range(4)]), together, **CLOSE)
     for q in (0, 5):
         alone = RUNS[name](remade(episodes, query=episodes.query[:, q : q + 1]))
         torch.testing.assert_close(alone, together[:, q : q + 1], **CLOSE)
-
-
-@semi_method
-def test_the_order_of_unlabelled_rows_means_nothing_and_classes_can_be_renamed(name):
-    episodes, _ = clouds(unlabeled=9)
-    before = copy.deepcopy(vars(episodes))
-    answer, order, renamed = RUNS[name](episodes), torch.randperm(9), torch.tensor([2, 0, 1])
-    torch.testing.assert_close(RUNS[name](remade(episodes, unlabeled=episodes.unlabeled[:, order])), answer, **CLOSE)
-    made = remade(episodes, labels=renamed[episodes.support_labels])
-    torch.testing.assert_close(RUNS[name](made)[..., renamed], answer, **CLOSE)
-    assert all(torch.equal(v, getattr(episodes, k)) for k, v in before.items() if isinstance(v, torch.Tensor))
-
-
-@semi_method
-@pytest.mark.parametrize("kind", ["duplicates", "zeros", "one row", "one class", "the support"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
-def test_odd_unlabelled_rows_give_distributions(name, kind, dtype):
-    episodes, _ = clouds(dtype=dtype, unlabeled=9)
-    rows = episodes.unlabeled
-    made = {
-        "duplicates": rows[:, :3].repeat(1, 3, 1),
-        "zeros": torch.zeros_like(rows),
-        "one row": rows[:, :1],
-        "one class": episodes.support[:, :1] + 0.01 * rows,
-        "the support": episodes.support,
-    }[kind]
-    made = remade(episodes, unlabeled=made)
-    assert_rows_are_distributions(RUNS[name](made), made)
 
 
 @semi_method
@@ -276,6 +239,7 @@ def test_many_rows_take_another_form_with_the_same_answers(name):
 
 # ---------------------------------------------------------------------------------------------- settings
 
+ESTIMATORS = {kind.method.__name__: kind for kind in PrototypeClassifier.__subclasses__()}
 SETTINGS = [(name, key) for name in METHODS for key in declarations(METHODS[name])]
 
 
@@ -308,9 +272,14 @@ def wrong_values(declared):
 
 @pytest.mark.parametrize(("name", "key"), SETTINGS)
 def test_every_setting_out_of_its_range_is_one_sentence(name, key):
-    episodes, _ = clouds()
+    """Of the method, of what words make of it, and of its estimator."""
+    episodes, _ = clouds(episodes=1)
+    X, y = episodes.support[0].numpy(), episodes.support_labels[0].numpy()
+    calls = [lambda v: METHODS[name](episodes, **{key: v}), lambda v: method(name, **{key: v})]
+    if name in ESTIMATORS and key in ESTIMATORS[name]().get_params():
+        calls.append(lambda v: ESTIMATORS[name](**{key: v}).fit(X, y))
     for value in wrong_values(declarations(METHODS[name])[key]):
-        for call in (lambda v: METHODS[name](episodes, **{key: v}), lambda v: method(name, **{key: v})):
+        for call in calls:
             with pytest.raises(UserError, match=f"^{key} is .*: it must be [^\n]*$"):
                 call(value)
 
@@ -360,7 +329,6 @@ def test_a_users_method_may_have_any_annotations():
 
 # ---------------------------------------------------------------------------------------------- estimators
 
-ESTIMATORS = {kind.method.__name__: kind for kind in PrototypeClassifier.__subclasses__()}
 every_estimator = pytest.mark.parametrize("name", ESTIMATORS)
 OTHER_DEFAULTS = {"cipa": {"power": "auto"}, "pt_map": {"power": "auto"}}
 """Of estimators, where they differ from the method's; the docstring of the method says so. (CIPA's query_center is no
@@ -397,14 +365,3 @@ def test_estimator_and_method_agree(name, unlabeled):
         model.fit(torch.cat([episodes.support[0], rest]).numpy(), y.numpy())
         answer = METHODS[name](episodes, **same)[0].numpy()
         np.testing.assert_allclose(model.predict_proba(episodes.query[0].numpy()), answer, atol=1e-6)
-
-
-@every_estimator
-def test_every_setting_of_an_estimator_out_of_its_range_is_one_sentence(name):
-    episodes, _ = clouds(episodes=1)
-    X, y = episodes.support[0].numpy(), episodes.support_labels[0].numpy()
-    declared = declarations(METHODS[name])
-    for key in ESTIMATORS[name]().get_params().keys() & declared.keys():
-        for value in wrong_values(declared[key]):
-            with pytest.raises(UserError, match=f"^{key} is .*: it must be [^\n]*$"):
-                ESTIMATORS[name](**{key: value}).fit(X, y)

@@ -49,9 +49,11 @@ def clouds(
     return made, torch.from_numpy(query_labels)
 
 
-def bases(episodes: Episodes, dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
-    """The statistics of base classes that came with episodes, for others like them."""
-    return {name: getattr(episodes, name).to(dtype) for name in BASE}
+def remade(episodes: Episodes, **changes: torch.Tensor) -> Episodes:
+    """Episodes like these, with other rows or labels."""
+    names = ("support", "support_labels", "query", "unlabeled", *BASE)
+    parts = {name: getattr(episodes, name) for name in names} | changes
+    return Episodes.from_tensors(n_way=episodes.n_way, **parts)
 
 
 def slow_loop(name: str):

@@ -5,7 +5,7 @@ from math import e, log1p
 
 import pytest
 import torch
-from helpers.cases import bases, clouds, slow
+from helpers.cases import clouds, remade, slow
 from reference.alpha_am import alpha_am
 from reference.ilpc import ilpc
 from reference.lr_ici import lr_ici
@@ -14,7 +14,7 @@ from reference.paddle import unem
 
 from benchmarks.synthetic import synthetic_features
 from paper.rivals.unem import LAYERS, fit_unem
-from protoadapt.core.episodes import Episodes, draw
+from protoadapt.core.episodes import draw
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
 from protoadapt.core.methods import method
@@ -61,8 +61,8 @@ def test_rivals_obey_the_laws_of_a_method(name):
     singles = torch.cat([run(episodes[e : e + 1]) for e in range(len(episodes))])
     torch.testing.assert_close(answer, singles, atol=1e-6, rtol=0)
     queries, classes = torch.randperm(answer.shape[1]), torch.tensor([2, 0, 1])
-    parts = episodes.support, classes[episodes.support_labels], episodes.query[:, queries], 3
-    permuted = run(Episodes.from_tensors(*parts, **bases(episodes)))
+    other = {"support_labels": classes[episodes.support_labels], "query": episodes.query[:, queries]}
+    permuted = run(remade(episodes, **other))
     torch.testing.assert_close(permuted[..., classes], answer[:, queries], atol=1e-6, rtol=0)
     assert torch.equal(episodes.rows, before)
 

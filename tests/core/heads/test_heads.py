@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers.cases import clouds
+from helpers.cases import clouds, remade
 from reference.heads import SLOW_HEADS
 from scipy.optimize import linprog
 
@@ -51,11 +51,6 @@ def answer(name, episodes, **options):
         return as_method(name, made(name, **options))(episodes)
 
 
-def remade(episodes, query=None, labels=None):
-    labels = episodes.support_labels if labels is None else labels
-    return Episodes.from_tensors(episodes.support, labels, episodes.query if query is None else query, 3)
-
-
 @every_head
 def test_equals_its_slow_loop(name):
     episodes, _ = episodes_for(name)
@@ -87,7 +82,7 @@ def test_laws(name):
 def test_relabelling_classes_permutes_the_columns(name):
     episodes, _ = episodes_for(name)
     renamed = torch.tensor([2, 0, 1])
-    other = answer(name, remade(episodes, labels=renamed[episodes.support_labels]))
+    other = answer(name, remade(episodes, support_labels=renamed[episodes.support_labels]))
     torch.testing.assert_close(other[..., renamed], answer(name, episodes), **CLOSE)
 
 
