@@ -1,38 +1,12 @@
-"""BD-CSPN, LaplacianShot, TIM, α-TIM and fine-tuning with other settings than the laws have; ties; TIM's priors."""
+"""What the laws do not say of LaplacianShot and TIM: when an episode stops, ties, and priors."""
 
 import pytest
 import torch
-from helpers.cases import clouds, slow
+from helpers.cases import clouds
 
-from protoadapt.core.methods.bd_cspn import bd_cspn
 from protoadapt.core.methods.common import class_means, neighbours, sq_distances, tied_argmax, unit
-from protoadapt.core.methods.fine_tune import transductive_fine_tuning
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
-from protoadapt.core.methods.tim import alpha_tim, tim_adm, tim_gd
-
-CASES = [  # arguments of the method and of its slow loop
-    (laplacian_shot, {"lam": 1.2, "rectify": False, "n_neighbors": 4}),
-    (tim_adm, {"weights": (1.0, 2.0, 0.5), "temp": 8.0, "n_iter": 40}),
-    (tim_gd, {"n_iter": 120, "lr": 1e-3}),
-    (alpha_tim, {"n_iter": 120, "lr": 1e-3}),
-    (alpha_tim, {"n_iter": 40, "alpha": 1.3, "weights": (0.5, 1.0, 2.0)}),
-    (transductive_fine_tuning, {"n_epochs": 40, "lr": 1e-2}),
-]
-
-
-@pytest.mark.parametrize(("run", "arguments"), CASES)
-@pytest.mark.parametrize("shots", [1, 5], ids=str)
-def test_equals_the_slow_loop(run, arguments, shots):
-    episodes, _ = clouds(shots=shots, spread=1.0)
-    expected = slow(run.__name__, episodes, **arguments)
-    torch.testing.assert_close(run(episodes, **arguments), expected, atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("run", [tim_adm, bd_cspn])
-def test_more_rows_than_dimensions_equal_the_slow_loop(run):
-    episodes, _ = clouds(dim=6, queries=20)
-    torch.testing.assert_close(run(episodes), slow(run.__name__, episodes), atol=1e-6, rtol=0)
-
+from protoadapt.core.methods.tim import tim_adm, tim_gd
 
 # ------------------------------------------------------------------------------------------- an episode stops by itself
 
