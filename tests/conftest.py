@@ -18,10 +18,12 @@ import pytest
 import torch
 from PIL import Image
 
-from paper.networks import save_fp16
-from protoadapt.vision.networks.backbones import build
-
 sys.path.insert(0, str(Path(__file__).parent))
+
+from helpers.networks import save_model
+from helpers.small_pictures import class_folders
+
+from protoadapt.vision import networks
 
 
 def pytest_configure():
@@ -37,11 +39,13 @@ def _fixed_seed():
 @pytest.fixture(scope="session")
 def model(tmp_path_factory):
     """A model file: a tiny network with random weights."""
-    torch.manual_seed(0)
-    file = tmp_path_factory.mktemp("model") / "tiny.safetensors"
-    about = {"backbone": "resnet12", "width": 8, "crop": "none", "dataset": "nothing", "size": 24}
-    save_fp16(build("resnet12", 8), about | {"mean": [0.5] * 3, "std": [0.25] * 3}, file)
-    return file
+    return save_model(tmp_path_factory.mktemp("model") / "tiny.safetensors", width=8, size=24)
+
+
+@pytest.fixture(scope="session")
+def loaded(model):
+    """(network, about)"""
+    return networks.load(model)
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +91,12 @@ def folder(tmp_path, paint):
         for i in range(6):
             paint(tmp_path / "images" / f"day {i % 2}" / f"{colour}-{i}.{'jpg' if i % 3 else 'png'}", colour, 10 + i)
     return tmp_path
+
+
+@pytest.fixture
+def mine(tmp_path):
+    """A user's folder: eight classes of three pictures."""
+    return class_folders(tmp_path / "mine", [f"kind{i}" for i in range(8)], 3)
 
 
 @pytest.fixture

@@ -9,14 +9,6 @@ from functools import partial
 
 import pytest
 
-from protoadapt.vision import networks
-
-
-@pytest.fixture(scope="session")
-def loaded(model):
-    """(network, about)"""
-    return networks.load(model)
-
 
 @pytest.fixture(scope="session")
 def painted(paint, tmp_path_factory):

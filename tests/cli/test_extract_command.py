@@ -18,12 +18,6 @@ def run(*words: object) -> str:
     return done.stdout
 
 
-@pytest.fixture
-def mine(tmp_path: Path) -> Path:
-    """A user's folder: eight classes of three pictures."""
-    return class_folders(tmp_path / "mine", [f"kind{i}" for i in range(8)], 3)
-
-
 def test_nothing_is_written_among_ones_own_pictures(mine: Path, model: Path, tmp_path: Path) -> None:
     before = sorted(mine.rglob("*"))
     run("extract", model, "--images", mine, "--out", tmp_path / "made" / "f.safetensors")

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from helpers.evil import Evil
 
 from benchmarks.synthetic import synthetic_features
 from protoadapt import UserError, load_features, save_features
@@ -87,15 +88,10 @@ def test_every_cut_of_a_file_is_refused(tmp_path):
                 load_features(cut)
 
 
-class Evil:
-    def __reduce__(self):
-        return (pytest.fail, ("it ran",))
-
-
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"features": np.array([Evil()], dtype=object), "labels": [0]}, ".* Python objects"),
+        ({"features": np.array([Evil(pytest.fail, "it ran")], dtype=object), "labels": [0]}, ".* Python objects"),
         ({"features": TABLE.features}, "it has no array 'labels'"),
         ({"features": np.full((3, 2), np.nan), "labels": [0, 0, 0]}, "3 feature rows hold NaN"),
         ({"features": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "it has no rows"),

@@ -6,25 +6,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from helpers.networks import save_model
 from PIL import Image
 
-from paper.networks import save_fp16
 from protoadapt.core.parts import open_parts, read_lists, read_rows
 from protoadapt.labeling import label
-from protoadapt.vision.networks.backbones import build
 from protoadapt.vision.pictures.walk import find
 from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
-
-ABOUT = {"backbone": "resnet12", "width": 2, "size": 16, "mean": [0.5] * 3, "std": [0.25] * 3}
-ABOUT |= {"crop": "none", "dataset": "noise", "class_names": []}
-
-
-def save_model(path: Path, seed: int = 0) -> Path:
-    torch.manual_seed(seed)
-    save_fp16(build("resnet12", 2).eval(), ABOUT, path)
-    return path
 
 
 def contents(folder: Path) -> dict[str, str]:

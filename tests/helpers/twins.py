@@ -48,6 +48,10 @@ def pictures(side, seed):
     return torch.from_numpy(np.stack(kinds).astype(np.uint8))
 
 
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
 def by_pillow(name, images, magnitude):
     out = [
         np.asarray(PILLOW[name](Image.fromarray(x.permute(1, 2, 0).numpy()), m.item()))

@@ -8,6 +8,7 @@ from io import BytesIO
 import numpy as np
 import pytest
 import torch
+from helpers.evil import Evil
 from safetensors.torch import load_file, save_file
 
 from benchmarks.synthetic import synthetic_features
@@ -146,16 +147,13 @@ def test_files_that_lie_are_refused(tmp_path):
 
 
 def test_other_contents_are_refused_and_no_code_runs(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "pwned"), "w"))
-
+    evil = Evil(open, str(tmp_path / "pwned"), "w")
     path, packed = tmp_path / "c.safetensors", BytesIO()
     save_classifier(path, fitted()[1])
-    torch.save({"center": Evil()}, packed)
+    torch.save({"center": evil}, packed)
     whole = path.read_bytes()
     cuts = [whole[:size] for size in (0, 1, 8, 100, len(whole) // 2, len(whole) - 1)]
-    for content in (*cuts, pickle.dumps(Evil()), packed.getvalue(), bytes(1 << 20)):
+    for content in (*cuts, pickle.dumps(evil), packed.getvalue(), bytes(1 << 20)):
         path.write_bytes(content)
         with pytest.raises(UserError, match="no classifier, or is damaged"):
             load_classifier(path)

@@ -9,7 +9,6 @@ import torch
 from protoadapt import UserError
 from protoadapt.core.parts import open_parts
 from protoadapt.training.datasets import load_images
-from protoadapt.vision import networks
 from protoadapt.vision.embed import embed, embed_batches, embed_files, view
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.feature_store import Store
@@ -18,11 +17,6 @@ from protoadapt.vision.shards.extract import extract_parts
 from protoadapt.vision.shards.manifest import write_manifest
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (150, 3, 24, 24), dtype=np.uint8)
-
-
-@pytest.fixture
-def loaded(model):
-    return networks.load(model)
 
 
 def test_the_windows_of_a_view_are_the_same_for_every_picture():

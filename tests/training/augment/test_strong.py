@@ -2,17 +2,13 @@
 
 import pytest
 import torch
-from helpers.twins import by_pillow, pictures
+from helpers.twins import by_pillow, generator, pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.training.augment.ops import GRAY, OPS
 from protoadapt.training.augment.strong import CODES, RANGES, all_at_once, apply_strong, draw_strong, one_by_one
 from protoadapt.training.augment.weak import apply_weak
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def strong(images, generator, **options):

@@ -2,21 +2,12 @@
 
 import numpy as np
 import torch
-from helpers.twins import pictures
+from helpers.twins import generator, pictures
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
 from protoadapt.training.augment.weak import apply_weak, draw_weak
-
-
-def generator(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
-def weak(images, generator, **options):
-    draws = draw_weak(len(images), images.shape[-1], generator, **options)
-    return apply_weak(images, {name: draw.to(images.device) for name, draw in draws.items()})
 
 
 @settings(max_examples=25, deadline=None)

@@ -9,12 +9,13 @@ from functools import partial
 import onnx
 import pytest
 import torch
+from helpers.networks import random_network
 from torch import nn
 
 from protoadapt import UserError
 from protoadapt.vision import networks
 from protoadapt.vision.networks import cards, engines
-from protoadapt.vision.networks.backbones import BACKBONES, Stage, Staged, build, generalised_mean
+from protoadapt.vision.networks.backbones import BACKBONES, Stage, Staged, generalised_mean
 from protoadapt.vision.networks.engines import AGREE, agreement, chosen_engine, graph_of
 
 INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
@@ -22,21 +23,6 @@ INSTALLED = [name for name in networks.names() if cards.weights_file(name)]
 
 def about(side: int) -> dict:
     return {"size": side, "mean": [0.4, 0.5, 0.6], "std": [0.2, 0.25, 0.3]}
-
-
-def random_network(name: str) -> Staged:
-    """With BatchNorms that change their input: fresh ones do nothing in evaluation."""
-    network = build(name, 4).eval()
-    for part in network.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            for values, low, high in (
-                (part.running_var, 0.5, 2.0),
-                (part.running_mean, -0.5, 0.5),
-                (part.weight.data, 0.5, 2.0),
-                (part.bias.data, -0.5, 0.5),
-            ):
-                values.uniform_(low, high)
-    return network
 
 
 @pytest.mark.parametrize("name", INSTALLED)

@@ -3,19 +3,9 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from helpers.networks import random_network
 
 from protoadapt.vision.networks import film
-from protoadapt.vision.networks.backbones import build, initialise
-
-
-def network(name, width):
-    made = build(name, width)
-    initialise(made, torch.Generator().manual_seed(0))
-    with torch.no_grad():
-        for norm in (m for m in made.modules() if isinstance(m, torch.nn.BatchNorm2d)):
-            norm.running_mean.uniform_(-0.1, 0.1)
-            norm.weight.uniform_(0.5, 1.5)
-    return made.eval()
 
 
 def conditions(made, episodes):
@@ -46,19 +36,20 @@ def by_hand(made, image, films):
 
 @pytest.mark.parametrize(("name", "width"), [("conv4", 4), ("resnet12", 2)])
 def test_every_episode_has_its_own_conditions(name, width):
-    made, images = network(name, width), torch.randn(6, 3, 16, 16)
-    films = conditions(made, 2)
+    made, images = random_network(name, width), torch.randn(6, 3, 16, 16)
+    some = conditions(made, 2)
+    nothing = [(0 * gamma, 0 * beta) for gamma, beta in some]
     with torch.no_grad():
-        found = film.conditioned(made, images, films)
-        for i, image in enumerate(images):
-            own = [(gamma[i // 3], beta[i // 3]) for gamma, beta in films]
-            torch.testing.assert_close(found[i], by_hand(made, image, own), atol=1e-5, rtol=1e-5)
-        nothing = [(torch.zeros_like(gamma), torch.zeros_like(beta)) for gamma, beta in films]
-        torch.testing.assert_close(film.conditioned(made, images, nothing), made(images))
+        for films in (some, nothing):
+            found = film.conditioned(made, images, films)
+            for i, image in enumerate(images):
+                own = [(gamma[i // 3], beta[i // 3]) for gamma, beta in films]
+                torch.testing.assert_close(found[i], by_hand(made, image, own), atol=1e-5, rtol=1e-5)
+        torch.testing.assert_close(found, made(images))
 
 
 def test_pictures_are_found_by_number():
-    made, pixels = network("conv4", 4), torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8).numpy()
+    made, pixels = random_network("conv4"), torch.randint(0, 256, (5, 3, 16, 16), dtype=torch.uint8).numpy()
     numbers, films = torch.tensor([[4, 0], [1, 4]]), conditions(made, 2)
     embed = film.embedder(made, lambda images: images / 255, pixels)
     with torch.no_grad():

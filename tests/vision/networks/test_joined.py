@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from helpers.archive import save_model
+from helpers.networks import save_model
 
 from protoadapt import UserError
 from protoadapt.labeling.onnx_export import export

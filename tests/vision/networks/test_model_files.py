@@ -1,29 +1,12 @@
 """Networks as files: what is written is read back, and what is damaged or not a model is one sentence."""
 
 import pytest
-import torch
+from helpers.networks import ABOUT
 
 from paper.networks import save_fp16
 from protoadapt.core.errors import UserError
 from protoadapt.vision.networks import model_files
-from protoadapt.vision.networks.backbones import build, initialise
-
-ABOUT = {"backbone": "resnet12", "width": None, "mean": [0.5] * 3, "std": [0.25] * 3, "size": 84, "crop": "none"}
-ABOUT |= {"dataset": "cifar-fs"}
-
-
-def test_a_resnet12_ships_in_under_16_mebibytes(tmp_path):
-    network = build("resnet12")
-    initialise(network, torch.Generator().manual_seed(0))
-    network.eval()
-    about = {**ABOUT, "class_names": ["a"]}
-    save_fp16(network, about | {"dim": 7}, tmp_path / "model.safetensors")
-    assert (tmp_path / "model.safetensors").stat().st_size < 16 << 20
-    loaded, found = model_files.load_model(tmp_path / "model.safetensors")
-    assert (about | {"dim": 512}).items() <= found.items()
-    x = torch.rand(2, 3, 32, 32)
-    with torch.no_grad():
-        torch.testing.assert_close(loaded(x), network(x), rtol=0, atol=0.01 * float(network(x).max()))
+from protoadapt.vision.networks.backbones import build
 
 
 @pytest.mark.parametrize("content", [b"", b"not a model", b"\xff" * 100])

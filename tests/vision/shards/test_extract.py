@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.archive import contents, save_model, write_picture
+from helpers.archive import contents, write_picture
+from helpers.networks import save_model
 
 from protoadapt import UserError
 from protoadapt.cli import extract_command
