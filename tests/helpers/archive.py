@@ -56,16 +56,21 @@ def manifest(archive, tmp_path_factory):
 @pytest.fixture(scope="session")
 def features(model, manifest, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("features")
-    extract_parts(model, manifest, out, workers=1)
+    done = extract_parts(model, manifest, out, workers=1)
+    assert (done.made, done.kept, done.made_pictures) == (12, 0, 120)
     return out
+
+
+def names_and_rows(folder: Path) -> tuple[list[str], np.ndarray]:
+    parts = open_parts(folder).parts
+    return [name for part in parts for name in read_lists(part)["names"]], np.concatenate([*map(read_rows, parts)])
 
 
 @pytest.fixture(scope="session")
 def table(features) -> tuple[list[str], np.ndarray]:
     """All names and rows, in memory."""
-    parts = open_parts(features).parts
-    names = [name for part in parts for name in read_lists(part)["names"]]
-    return names, np.concatenate([read_rows(part) for part in parts]).astype(np.float32)
+    names, rows = names_and_rows(features)
+    return names, rows.astype(np.float32)
 
 
 def label_features(support, features, out, **options):

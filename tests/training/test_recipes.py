@@ -16,18 +16,7 @@ from protoadapt.training.datasets import DATASETS
 from protoadapt.training.recipes import RECIPES, ablation, earlier_run, recipe
 from protoadapt.vision.networks import model_files
 
-TINY = [
-    "size=16",
-    "backbone=conv4",
-    "width=4",
-    "epochs=3",
-    "batch=8",
-    "way=2",
-    "shot=1",
-    "query=2",
-    "episodes=1",
-    "episode_batch=1",
-]
+TINY = "size=16 backbone=conv4 width=4 epochs=3 batch=8 way=2 shot=1 query=2 episodes=1 episode_batch=1".split()  # noqa: SIM905
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -108,13 +108,7 @@ def test_a_second_ctrl_c_ends_at_once(tmp_path, monkeypatch):
         {"dropblock": 0.3},
         {"store": 27, "weak_crop": "resized"},
         {"classifier": "cosine", "rotate_every": 1, "phases": (Phase(1.0, {"ce": 1.0, "rotation": 1.0}),)},
-        {
-            "phases": (Phase(1.0, {"protonet": 1.0}),),
-            "way": 2,
-            "shot": 1,
-            "query": 2,
-            "episodes": 3,
-        },
+        {"phases": (Phase(1.0, {"protonet": 1.0}),), "way": 2, "shot": 1, "query": 2, "episodes": 3},
     ],
     ids=["Adam", "DropBlock", "larger pictures", "CC+rot", "ProtoNet's episodes"],
 )

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 
-from protoadapt import UserError
 from protoadapt.core.parts import open_parts
 from protoadapt.training.datasets import load_images
 from protoadapt.vision.embed import embed, embed_batches, embed_files, view
@@ -84,16 +83,3 @@ def test_batches_come_back_with_what_came_with_them_one_at_a_time(loaded):
     assert (key, asked) == ("from 0", [0])
     torch.testing.assert_close(first, embed(*loaded, PIXELS[:10]), atol=1e-5, rtol=1e-5)
     assert [key for key, _ in rows] == ["from 10", "from 20"]
-
-
-def test_extract_without_base_classes_has_no_base_mean(tmp_path: Path, loaded, paint):
-    for i in range(4):
-        paint(tmp_path / "mine" / "novel" / "ab"[i % 2] / f"{i}.png", "red", i)
-    images = load_images("folder", "novel", tmp_path / "mine", size=loaded[1]["size"], cache_dir=tmp_path / "cache")
-    table = extract_features(*loaded, images)
-    assert table.base_mean is None
-    torch.testing.assert_close(extract_features(*loaded, images, images).base_mean, table.features.mean(0))
-    with pytest.raises(UserError, match="views is 0"):
-        extract_features(*loaded, images, views=0)
-    with pytest.raises(UserError, match=r"views is 1000000000: .* from 1 to 1,024"):  # which would never end
-        extract_features(*loaded, images, views=10**9)

@@ -20,10 +20,14 @@ def test_pooling_changes_rows_and_base_mean_and_is_told(tmp_path):
     assert torch.allclose(table.features, wanted, rtol=1e-4, atol=1e-5)
     assert torch.allclose(table.base_mean, wanted.mean(0), rtol=1e-4, atol=1e-5)
     assert table.metadata["pooling"] == 2
-    assert not torch.allclose(extract_features(network, about, images).features, wanted, rtol=0.01)
+    plain = extract_features(network, about, images)
+    assert plain.base_mean is None
+    assert not torch.allclose(plain.features, wanted, rtol=0.01)
     for exponent in (0.5, 9.0, float("nan")):
         with pytest.raises(UserError, match="give 1 for the mean"):
             extract_features(network, about, images, pooling=exponent)
+    with pytest.raises(UserError, match=r"views is 1000000000: .* from 1 to 1,024"):  # which would never end
+        extract_features(network, about, images, views=10**9)
     with pytest.raises(UserError, match="pools its features itself"):
         extract_features(torch.nn.Flatten(), about, images, pooling=2.0)
 

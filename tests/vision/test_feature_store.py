@@ -46,25 +46,17 @@ def opened(tmp_path, metadata):
     return Store(tmp_path / "cache", metadata["weights"], metadata["size"])
 
 
-def test_rows_are_what_the_network_says(tmp_path, loaded, files):
+def test_rows_are_the_networks_and_a_second_run_neither_reads_nor_computes(tmp_path, loaded, files, monkeypatch):
     network, metadata = loaded
+    first, errors = embed_files(files, network, metadata, opened(tmp_path, metadata))
+    assert (errors, network.seen) == ({}, 7)
+    monkeypatch.setattr(embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
     store = opened(tmp_path, metadata)
-    contents, errors = embed_files(files, network, metadata, store)
-    assert not errors
+    assert embed_files(files, network, metadata, store)[0] == first
+    assert network.seen == 7
     whole = np.stack([decode(Picture("", "", file), metadata["size"]) for file in files])
     expected = embed(network, metadata, whole).numpy()
-    np.testing.assert_allclose(store.rows(contents), expected, atol=1e-5)
-    np.testing.assert_allclose(opened(tmp_path, metadata).rows(contents[::-1]), expected[::-1], atol=1e-5)
-
-
-def test_a_second_run_neither_reads_nor_computes(tmp_path, loaded, files, monkeypatch):
-    network, metadata = loaded
-    first, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
-    assert network.seen == 7
-    monkeypatch.setattr(embedding, "read_file", lambda path: pytest.fail(f"{path} is read again"))
-    again, _ = embed_files(files, network, metadata, opened(tmp_path, metadata))
-    assert again == first
-    assert network.seen == 7
+    np.testing.assert_allclose(store.rows(first[::-1]), expected[::-1], atol=1e-5)
 
 
 def test_moved_copied_and_changed_files_are_known_by_their_content(tmp_path, loaded, files, paint):

@@ -63,12 +63,9 @@ def test_what_is_no_picture_is_said_in_words():
         assert "0x" not in formats.reason(error.value, "a.png")
 
 
-def test_heic_asks_for_its_plugin(heic_plugin):
+def test_heic_asks_for_its_plugin_and_is_read_with_it(heic_plugin):
     with pytest.raises(ValueError, match="pillow-heif"):
         pixels(HEIC, 16)
-
-
-def test_heic_is_read_with_its_plugin(heic_plugin):
     heic_plugin()
     assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]
     assert formats.readable() == tuple(formats.FORMATS)

@@ -30,6 +30,12 @@ def entry(folder: Path) -> Path:
     return folder / ".protoadapt-cache" / name
 
 
+def assert_as_pillow_reads_them(images: Images, folder: Path) -> None:
+    for row, path in enumerate(images.paths):
+        want = Image.open(folder / path).resize((16, 16), Image.Resampling.BICUBIC)
+        np.testing.assert_array_equal(images.pixels[row], np.asarray(want).transpose(2, 0, 1))
+
+
 @pytest.fixture
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the pictures that were decoded."""
@@ -51,9 +57,7 @@ def test_decoded_once_then_read(mine: Path, counted: list[str]) -> None:
     np.testing.assert_array_equal(first.pixels, again.pixels)
     np.testing.assert_array_equal(first.labels, np.repeat(np.arange(8), 3))
     assert (first.paths, first.class_names, first.skipped) == (again.paths, again.class_names, [])
-    for row, path in enumerate(first.paths):
-        want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
-        np.testing.assert_array_equal(first.pixels[row], np.asarray(want).transpose(2, 0, 1))
+    assert_as_pillow_reads_them(first, mine)
 
 
 def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
@@ -169,9 +173,7 @@ def test_a_killed_decode_is_not_taken_for_complete(mine: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
     images = loaded(mine)
     assert len(images) == 24
-    for row, path in enumerate(images.paths):
-        want = Image.open(mine / path).resize((16, 16), Image.Resampling.BICUBIC)
-        np.testing.assert_array_equal(images.pixels[row], np.asarray(want).transpose(2, 0, 1))
+    assert_as_pillow_reads_them(images, mine)
 
 
 def test_full_disk_and_unwritable_cache(mine: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from helpers.archive import contents, write_picture
+from helpers.archive import contents, names_and_rows, write_picture
 from helpers.networks import save_model
 
 from protoadapt import UserError
@@ -25,7 +25,6 @@ from protoadapt.core.parts import (
     read_index,
     read_lists,
     read_part,
-    read_rows,
 )
 from protoadapt.vision import networks
 from protoadapt.vision.pictures import formats
@@ -42,40 +41,19 @@ def stamps(folder: Path) -> dict[str, tuple[int, int]]:
     return {p.name: (p.stat().st_ino, p.stat().st_mtime_ns) for p in folder.glob("part-*.jsonl")}
 
 
-def names_and_rows(folder: Path) -> tuple[list[str], np.ndarray]:
-    parts = open_parts(folder).parts
-    return [name for part in parts for name in read_lists(part)["names"]], np.concatenate([*map(read_rows, parts)])
-
-
-@pytest.fixture(scope="module")
-def reference(model, manifest, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("reference")
-    done = extract_parts(model, manifest, out, workers=1)
-    assert (done.made, done.kept, done.made_pictures) == (12, 0, 120)
-    return out
-
-
-def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, manifest, reference):
-    network, (names, features) = networks.load(model)[0], names_and_rows(reference)
-    assert (features.dtype, features.shape) == (np.float16, (118, 16))
-    for part in open_parts(reference).parts:
+def test_rows_are_the_networks_answer_to_each_picture_alone(model, archive, manifest, features):
+    network, (names, rows) = networks.load(model)[0], names_and_rows(features)
+    assert (rows.dtype, rows.shape) == (np.float16, (118, 16))
+    for part in open_parts(features).parts:
         lists = read_lists(part)
         assert [manifest.read(part.number)[row].path for row in lists["numbers"]] == lists["names"]
-    for name, row in zip(names, features):
+    for name, row in zip(names, rows):
         pixels = torch.from_numpy(decode(Picture(name, "", str(archive / name)), 16).copy()).float() / 255
         with torch.inference_mode():
             alone = network(((pixels - 0.5) / 0.25)[None])[0]
         torch.testing.assert_close(torch.from_numpy(row).float(), alone, atol=2e-3, rtol=2e-3)
     everything = {str(p.relative_to(archive)) for p in archive.rglob("*.*")}
     assert everything - set(names) == {"b/050x.png", "c/text.jpg"}
-
-
-def test_broken_pictures_are_listed_by_name(reference, tmp_path):
-    assert list_broken(reference, range(12), tmp_path / "broken.csv") == 2
-    lines = (tmp_path / "broken.csv").read_text().splitlines()
-    assert [line.split(",")[0] for line in lines] == ["name", "b/050x.png", "c/text.jpg"]
-    assert "truncated or damaged" in lines[1]
-    assert "no picture of a known kind" in lines[2]
 
 
 def test_a_machine_out_of_memory_makes_no_shard_with_gaps(model, manifest, tmp_path, monkeypatch):
@@ -90,22 +68,26 @@ def test_a_machine_out_of_memory_makes_no_shard_with_gaps(model, manifest, tmp_p
     assert os.listdir(tmp_path) == ["index.json"]
 
 
-def test_only_our_own_list_of_broken_pictures_is_removed_or_replaced(reference, tmp_path):
+def test_broken_pictures_are_listed_by_name_in_a_list_of_our_own(features, tmp_path):
     file = tmp_path / "broken.csv"
-    whole = [number for number in range(12) if not read_part(reference, number).record["broken"]]
+    whole = [number for number in range(12) if not read_part(features, number).record["broken"]]
     file.write_text("my own notes\n")
-    assert list_broken(reference, whole, file) == 0
+    assert list_broken(features, whole, file) == 0
     with pytest.raises(UserError, match="was not written by this command"):
-        list_broken(reference, range(12), file)
+        list_broken(features, range(12), file)
     assert file.read_text() == "my own notes\n"
     file.unlink()
-    assert list_broken(reference, range(12), file) == list_broken(reference, range(12), file) == 2
-    assert list_broken(reference, whole, file) == 0
+    assert list_broken(features, range(12), file) == list_broken(features, range(12), file) == 2
+    lines = file.read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["name", "b/050x.png", "c/text.jpg"]
+    assert "truncated or damaged" in lines[1]
+    assert "no picture of a known kind" in lines[2]
+    assert list_broken(features, whole, file) == 0
     assert not file.exists()
 
 
 @pytest.mark.parametrize("how", ["2 workers", "parts", "device"])
-def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, reference, tmp_path):
+def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, features, tmp_path):
     if how == "2 workers":
         extract_parts(model, manifest, tmp_path, workers=2)
     elif how == "parts":  # as a SLURM array of three, the last first
@@ -113,10 +95,10 @@ def test_the_bytes_do_not_depend_on_who_makes_them(how, model, manifest, referen
             extract_parts(model, manifest, tmp_path, machine=(part, 3), workers=1)
     else:  # as with a GPU: processes decode, this one embeds
         extract_parts(model, manifest, tmp_path, workers=2, device="cpu:0")
-    assert contents(tmp_path) == contents(reference)
+    assert contents(tmp_path) == contents(features)
 
 
-def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, reference, tmp_path, monkeypatch):
+def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, features, tmp_path, monkeypatch):
     begun, mixed = tmp_path / "begun", tmp_path / "mixed"
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "onnxruntime", None)
@@ -124,7 +106,7 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
         extract_parts(model, manifest, tmp_path / "torch", workers=1)
     extract_parts(model, manifest, begun, workers=1)
     assert contents(begun) == contents(tmp_path / "torch")
-    assert [read_index(folder)["engine"] for folder in (begun, reference)] == ["torch", "onnxruntime"]
+    assert [read_index(folder)["engine"] for folder in (begun, features)] == ["torch", "onnxruntime"]
 
     extract_parts(model, manifest, mixed, machine=(0, 2), workers=1)
     with monkeypatch.context() as without:
@@ -136,10 +118,10 @@ def test_a_folder_is_continued_by_the_engine_that_began_it(model, manifest, refe
 
 
 @pytest.mark.slow
-def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, reference, tmp_path):
+def test_a_local_ray_cluster_makes_the_same_bytes(model, manifest, features, tmp_path):
     pytest.importorskip("ray")
     extract_parts(model, manifest, tmp_path, engine="ray", workers=2)
-    assert contents(tmp_path) == contents(reference)
+    assert contents(tmp_path) == contents(features)
 
 
 def test_ray_not_installed_is_said(model, manifest, tmp_path, monkeypatch):
@@ -148,7 +130,7 @@ def test_ray_not_installed_is_said(model, manifest, tmp_path, monkeypatch):
         extract_parts(model, manifest, tmp_path, engine="ray")
 
 
-def test_what_is_whole_is_kept_and_what_is_not_is_made_again(model, manifest, reference, tmp_path):
+def test_what_is_whole_is_kept_and_what_is_not_is_made_again(model, manifest, features, tmp_path):
     extract_parts(model, manifest, tmp_path, workers=1)
     cut, changed, gone, alone = (part_file(tmp_path, number) for number in (3, 5, 7, 9))
     os.truncate(cut, cut.stat().st_size - 10)
@@ -163,7 +145,7 @@ def test_what_is_whole_is_kept_and_what_is_not_is_made_again(model, manifest, re
     assert [text.split(":")[0] for text in done.damaged] == [cut.name, changed.name, gone.name]
     after, again = stamps(tmp_path), {path.with_suffix(".jsonl").name for path in (cut, changed, gone, alone)}
     assert {name for name in after if before.get(name) != after[name]} == again
-    assert contents(tmp_path) == contents(reference)
+    assert contents(tmp_path) == contents(features)
 
 
 def copy_part(one: Path, other: Path) -> None:
@@ -175,7 +157,7 @@ def command(*words: object) -> list[str]:
     return [sys.executable, "-m", "protoadapt", "extract", *map(str, words), "--device", "cpu"]
 
 
-def test_kill_9_loses_nothing_and_does_nothing_twice(model, manifest, reference, tmp_path):
+def test_kill_9_loses_nothing_and_does_nothing_twice(model, manifest, features, tmp_path):
     words = command(model, "--manifest", manifest.path, "--out", tmp_path, "--workers", 2)
     run = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     while run.poll() is None and len(stamps(tmp_path)) < 4:
@@ -187,7 +169,7 @@ def test_kill_9_loses_nothing_and_does_nothing_twice(model, manifest, reference,
     assert (done.kept, done.made, done.damaged) == (len(kept), 12 - len(kept), [])
     assert kept.items() <= stamps(tmp_path).items()
     made = {name: digest for name, digest in contents(tmp_path).items() if not name.endswith(".partial")}
-    assert made == contents(reference)
+    assert made == contents(features)
 
 
 def test_a_worker_that_is_killed_is_said(model, manifest, tmp_path, monkeypatch):
@@ -197,16 +179,16 @@ def test_a_worker_that_is_killed_is_said(model, manifest, tmp_path, monkeypatch)
     assert os.listdir(tmp_path) == ["index.json"]
 
 
-def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, reference, tmp_path):
+def test_features_of_another_model_or_manifest_are_never_mixed(model, manifest, archive, features, tmp_path):
     other = save_model(tmp_path / "other.safetensors", seed=1)
     with pytest.raises(UserError, match=r"with weights .*: use another --out"):
-        extract_parts(other, manifest, reference)
+        extract_parts(other, manifest, features)
     with pytest.raises(UserError, match="features with manifest"):
-        extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), reference)
+        extract_parts(model, write_manifest(tmp_path / "m.jsonl", *find([archive]), shard_size=11), features)
     with pytest.raises(UserError, match="with views 1, not 2"):
-        extract_parts(model, manifest, reference, views=2)
+        extract_parts(model, manifest, features, views=2)
     extract_parts(other, manifest, tmp_path / "o", machine=(0, 12), workers=1)
-    copy_part(reference, tmp_path / "o")
+    copy_part(features, tmp_path / "o")
     done = extract_parts(other, manifest, tmp_path / "o", workers=1)
     assert (done.made, done.damaged) == (12, ["part-000000.npy: it is of another model or manifest"])
 
@@ -218,13 +200,13 @@ def test_an_array_of_the_user_is_not_replaced(model, manifest, tmp_path):
     assert [file.read_text() for file in tmp_path.iterdir()] == ["mine"]
 
 
-def test_tar_members_give_the_rows_of_the_files(model, archive, reference, tmp_path):
+def test_tar_members_give_the_rows_of_the_files(model, archive, features, tmp_path):
     with tarfile.open(tmp_path / "all.tar", "w") as tar:
         for path in sorted(p for p in archive.rglob("*.*")):
             tar.add(path, str(path.relative_to(archive)))
     packed = write_manifest(tmp_path / "m.jsonl", *find([tmp_path / "all.tar"]), shard_size=10)
     extract_parts(model, packed, tmp_path / "out", workers=1)
-    (ours, rows), (theirs, same) = names_and_rows(tmp_path / "out"), names_and_rows(reference)
+    (ours, rows), (theirs, same) = names_and_rows(tmp_path / "out"), names_and_rows(features)
     assert np.array_equal(rows, same)
     assert [name.removeprefix("all.tar/") for name in ours] == theirs
 
