@@ -1,22 +1,12 @@
 """`check` as a user meets it: planted faults, and data that cannot be checked."""
 
-import csv
 import json
 import shutil
 
 import pytest
 from helpers import command
+from helpers.label_files import read_table
 from helpers.pages import Parsed
-
-
-@pytest.fixture
-def protoadapt(folder, model):
-    def run(*words, code=0):
-        done = command.run(*words, *(["--model", model] if words[0] != "report" else []), cwd=folder)
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
-
-    return run
 
 
 @pytest.fixture
@@ -45,8 +35,7 @@ def test_planted_faults_are_reported(protoadapt, folder, labelled):
     files = [sorted(one["file"] for one in group["files"]) for group in exact]
     assert any({"green/green-2.png", "red/green-2.png"} <= set(group) for group in files)
     assert exact[0]["contradicts"], "the worst first"
-    with open(folder / "checked" / "check.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_table(folder / "checked" / "check.csv")
     assert (rows[0]["file"], rows[0]["fault"], rows[0]["detail"]) == ("blue/red-3.png", "label", "red")
     assert {row["file"] for row in rows if row["fault"] == "duplicate"} >= {"green/again.png", "green/green-1.png"}
     protoadapt("report", "checked/check.json", "--out", "again.html")

@@ -1,6 +1,5 @@
 """`label` and `predict` as a user meets them."""
 
-import csv
 import json
 import os
 import subprocess
@@ -9,22 +8,10 @@ import sys
 import pytest
 import torch
 from helpers import command
-from helpers.label_files import almost_the_same, correct, listing, truth
+from helpers.label_files import almost_the_same, correct, listing, read_table, truth
 from helpers.pages import board_data
 
 from protoadapt.cli import options as cli_options
-
-
-@pytest.fixture
-def protoadapt(folder):
-    """protoadapt(*words, code=0) → output and error output."""
-
-    def run(*words, code=0):
-        done = command.run(*words, cwd=folder)
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
-
-    return run
 
 
 @pytest.mark.parametrize("name", ["report.html", "labels.json", "classifier.safetensors", "labels.csv"])
@@ -86,8 +73,7 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
         assert out.endswith("images/new/labels.csv, images/new/report.html\n")
         document = json.loads((folder / "images" / "new" / "labels.json").read_text())
         assert len(document["pictures"]) == 18
-    with open(folder / "images" / "new" / "labels.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_table(folder / "images" / "new" / "labels.csv")
     assert [row["file"] for row in rows] == [one["file"] for one in document["pictures"]]
     assert all(row["label"] == truth(row["file"]) == row["guess"] for row in rows)
     assert (rows[0]["unknown"], rows[0]["group"]) == ("no", "")

@@ -1,23 +1,11 @@
 """`suggest` as a user meets it: from no labels at all to a labelled folder."""
 
-import csv
 import json
 import shutil
 
-import pytest
 from helpers import command
 from helpers.label_files import read_table, truth, write_table
 from helpers.pages import Parsed
-
-
-@pytest.fixture
-def protoadapt(folder, model):
-    def run(*words, code=0):
-        done = command.run(*words, "--model", model, cwd=folder)
-        assert done.returncode == code, done.stderr
-        return done.stdout, done.stderr
-
-    return run
 
 
 def fill_in(table, only=None) -> list[dict[str, str]]:
@@ -88,11 +76,7 @@ def test_mistakes_are_one_sentence(folder, model):
 
 
 def test_nothing_left(protoadapt, folder, without_paths):
-    rows = [
-        ["file", "label"],
-        *([str(p.relative_to(folder / "images")), truth(p.name)] for p in (folder / "images").rglob("*.*")),
-    ]
-    with open(folder / "all.csv", "w", newline="") as file:
-        csv.writer(file).writerows(rows)
+    files = [str(path.relative_to(folder / "images")) for path in (folder / "images").rglob("*.*")]
+    write_table(folder / "all.csv", [{"file": file, "label": truth(file)} for file in files])
     _, err = protoadapt("suggest", "--images", "images", "--out", "o", "--support", "all.csv", code=2)
     assert "nothing left to learn in 'images'" in err

@@ -194,20 +194,3 @@ def test_specs_carry_arguments():
     assert parse_assignments(["l2=false", "tau=1e1", "power=off", "lam=None"]) == {
         "l2": False, "tau": 10.0, "power": "off", "lam": None,
     }  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("spec", "words"),
-    [
-        ("cipi", "did you mean 'cipa'"),
-        ("cipa(tua=1)", "did you mean 'tau'"),
-        ("cipa(tau)", "name=value"),
-        ("no.such.module:f", "cannot be imported"),
-        ("math:no", "cannot be imported: AttributeError"),
-        ("math:pi", "not a function of episodes"),
-        ("ci pa", "is not a method"),
-    ],
-)
-def test_unknown_methods_and_arguments_are_named(spec, words):
-    with pytest.raises(UserError, match=words):
-        method(spec)

@@ -1,11 +1,11 @@
 """What the tests of tables share: a tiny network, an archive of pictures, some broken, in 12 shards; and its table."""
 
-import csv
 import hashlib
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.label_files import write_table
 from helpers.networks import save_model
 from PIL import Image
 
@@ -84,8 +84,7 @@ CLASSES = {"a": "dark", "b": "mid", "c": "light"}  # by folder, as the archive's
 def write_csv(path: Path, names: list[str], shots: int) -> dict[str, str]:
     """A table of the first `shots` pictures of each class."""
     chosen = {n: CLASSES[f] for f in "abc" for n in [n for n in names if n[0] == f][:shots]}
-    with open(path, "w", newline="") as file:
-        csv.writer(file).writerows([("file", "label"), *chosen.items()])
+    write_table(path, [{"file": file, "label": label} for file, label in chosen.items()])
     return chosen
 
 

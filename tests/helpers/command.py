@@ -32,6 +32,13 @@ def run(*words: object, cwd: Path | str = ".", encoding: str = "utf-8", program=
     return CompletedProcess(argv, code, *(stream.buffer.getvalue().decode(encoding) for stream in (out, err)))
 
 
+def answered(*words: object, cwd: Path | str = ".") -> str:
+    """The output of a command line that ends well."""
+    done = run(*words, cwd=cwd)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
 def refused(*words: object, cwd: Path | str = ".") -> str:
     """The one sentence with which a command line is refused: exit code 2, and nothing on standard output."""
     done = run(*words, cwd=cwd)

@@ -7,13 +7,13 @@ from pathlib import Path
 
 
 def read_table(path: Path) -> list[dict[str, str]]:
-    """The rows of a labels.csv."""
+    """The rows of a csv file."""
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
 def rows_of(text: str) -> list[dict[str, str]]:
-    """The rows of a labels.csv that was downloaded."""
+    """The rows of a csv that was downloaded or printed."""
     return list(csv.DictReader(io.StringIO(text, newline="")))
 
 

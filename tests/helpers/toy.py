@@ -1,4 +1,4 @@
-"""Small pictures, small configs, and a training process to be killed: shared by the tests of training."""
+"""Small pictures, small configs, and ways for a training process to die: shared by the tests of training."""
 
 import json
 import os
@@ -7,12 +7,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import torch
 from torch import nn
 
-from protoadapt.training import Phase, TrainConfig, checkpoint, train
-from protoadapt.training.optim import Average
-from protoadapt.vision.networks.backbones import BACKBONES, Staged
+from protoadapt.training import Phase, TrainConfig, checkpoint
+from protoadapt.vision.networks.backbones import Staged
 
 SIDE = 16
 
@@ -55,8 +53,8 @@ def files(run: Path) -> dict[str, bytes]:
     return {**learned, "folder": folder.name, "state": json.dumps(state)}
 
 
-def call_at(owner, name: str, number: int, act) -> None:
-    """Call `act` before the call number `number` (from 1) of owner.name."""
+def call_at(owner, name: str, number: int, act, put=setattr) -> None:
+    """Call `act` before the call number `number` (from 1) of owner.name. `put` by monkeypatch ends with the test."""
     original, calls = getattr(owner, name), []
 
     def wrapped(*arguments, **named):
@@ -65,7 +63,7 @@ def call_at(owner, name: str, number: int, act) -> None:
             act(*arguments)
         return original(*arguments, **named)
 
-    setattr(owner, name, wrapped)
+    put(owner, name, wrapped)
 
 
 def die(*_) -> None:
@@ -75,17 +73,3 @@ def die(*_) -> None:
 def die_half_written(path: Path, content: bytes) -> None:
     path.write_bytes(content[: len(content) // 2])
     die()
-
-
-def train_and_die(out, settings: dict, death: dict[str, int], **options) -> None:
-    """Train with `settings` laid over `config()`. `death` says how the process dies: KILL_AT_STEP (by SIGKILL after so
-    many steps), KILL_AT_WRITE (while that file of a checkpoint is half-written)."""
-    torch.set_num_threads(1)
-    BACKBONES["plain"] = plain
-    if "KILL_AT_STEP" in death:
-        call_at(Average, "update", death["KILL_AT_STEP"], die)
-    if "KILL_AT_WRITE" in death:
-        call_at(checkpoint, "write_synced", death["KILL_AT_WRITE"], die_half_written)
-    if "phases" in settings:
-        settings = settings | {"phases": tuple(Phase(**phase) for phase in settings["phases"])}
-    train(config(**settings), images(), images(seed=1), out, accelerator="cpu", **options)

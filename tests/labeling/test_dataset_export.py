@@ -1,6 +1,5 @@
 """Labels in the formats of other tools: read back by the tools themselves where they are installed."""
 
-import csv
 import json
 import os
 import xml.etree.ElementTree as ElementTree
@@ -39,8 +38,7 @@ def test_hugging_face_loads_the_imagefolder(labels, folder, tmp_path, monkeypatc
         export_labels(labels, "imagefolder", tmp_path / way, sort=way)
         loaded = datasets.load_dataset(str(tmp_path / way), split="train", cache_dir=str(tmp_path / f"cache {way}"))
         assert set(loaded.column_names) == {"image", "label", "confidence", "unknown", "by_person"}
-        with open(tmp_path / way / "metadata.csv", newline="") as file:
-            rows = {row["file_name"]: row for row in csv.DictReader(file)}
+        rows = {row["file_name"]: row for row in read_table(tmp_path / way / "metadata.csv")}
         assert len(loaded) == len(rows) == 24
         assert sorted(loaded["label"]) == sorted("test" if name[:4] == "test" else expected(name) for name in rows)
         assert loaded[0]["image"].size == (30, 26)
@@ -166,8 +164,7 @@ def test_an_imagefolder_has_a_folder_per_class(labels, folder, tmp_path):
     """Examples from elsewhere lie beside the others; pictures that would meet are numbered."""
     document = json.loads(labels.read_text())
     export_labels(folder / "out", "imagefolder", tmp_path / "o")
-    with open(tmp_path / "o" / "metadata.csv", newline="") as file:
-        label_of = {row["file_name"]: row["label"] for row in csv.DictReader(file)}
+    label_of = {row["file_name"]: row["label"] for row in read_table(tmp_path / "o" / "metadata.csv")}
     assert {name.split("/")[0] for name in label_of} == {"blue", "green", "red", "unknown"}
     assert all(name.split("/")[0] == label and (tmp_path / "o" / name).is_file() for name, label in label_of.items())
     assert {"red/0.png", "red/day 0/red-2.png"} <= set(label_of)

@@ -1,6 +1,5 @@
 """`label` and `predict` from end to end, on pictures whose names tell the truth."""
 
-import csv
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from helpers.label_files import listing, read_table, truth
+from helpers.label_files import listing, read_table, truth, write_table
 from PIL import Image
 
 from protoadapt.core.errors import UserError
@@ -165,11 +164,8 @@ def test_strange_names_survive(folder, named, paint):
     assert {rows[name]["label"] for name in expected} == {"green"}
     assert (folder / "out" / "sorted" / "green" / raw).is_file()
     assert "'=cmd()" in {row["label"] for row in rows.values()}
-    table_file = folder / "out" / "labels.csv"  # all of it as truth: every name leads back to its picture
-    with open(table_file, newline="") as file:
-        lines = [row[:2] for row in csv.reader(file)]
-    with open(folder / "checked.csv", "w", newline="") as file:
-        csv.writer(file).writerows(lines)
+    checked = [{"file": name, "label": row["label"]} for name, row in rows.items()]
+    write_table(folder / "checked.csv", checked)  # all of it as truth: every name leads back to its picture
     back = named(support=("checked.csv",), out="again")
     assert all(picture["support"] for picture in back["pictures"])
     assert {p["file"]: p["label"] for p in back["pictures"]} == {p["file"]: p["label"] for p in result["pictures"]}

@@ -1,13 +1,12 @@
 """The page of results, tables of numbers, and the command that makes pages."""
 
-import csv
-import io
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.label_files import rows_of
 from helpers.pages import Parsed, labels
 
 from benchmarks.synthetic import synthetic_features
@@ -180,7 +179,7 @@ def test_in_a_browser_nothing_sticks_out_and_nothing_is_loaded(tmp_path, chromiu
 
 
 def test_csv_holds_one_plain_number_a_cell(compared):
-    rows = list(csv.DictReader(io.StringIO(render(compared["results"], "protonet", "csv"))))
+    rows = rows_of(render(compared["results"], "protonet", "csv"))
     for row, result in zip(rows, compared["results"]):
         assert row.pop("method") == result["label"]
         assert all(value == "" or np.isfinite(float(value)) for value in row.values())
@@ -239,7 +238,7 @@ def test_several_protocols_make_several_tables_and_one_csv(compared):
     both = [*compared["results"], *five]
     pages = render(both, "protonet", "markdown")
     assert pages == "\n\n".join(render(part, "protonet", "markdown") for part in (compared["results"], five))
-    rows = list(csv.DictReader(io.StringIO(render(both, "protonet", "csv"))))
+    rows = rows_of(render(both, "protonet", "csv"))
     assert [row["method"] for row in rows] == [r["label"] for r in both]
     assert ["5-way 5-shot" in row["measured on"] for row in rows] == [False] * 3 + [True] * 2
     assert [float(row["accuracy"]) for row in rows] == pytest.approx([r["accuracy"] for r in both], abs=1e-4)

@@ -56,8 +56,7 @@ def split(classes, each, seed):
 def test_stopped_and_resumed_equals_uninterrupted(name, tmp_path, monkeypatch):
     """Bitwise, dropout of the head included: its random numbers are a function of the step."""
     assert trained(name, tmp_path / "whole")["finished"]
-    monkeypatch.setattr(Average, "update", Average.update)
-    toy.call_at(Average, "update", 3, lambda *_: signal.raise_signal(signal.SIGTERM))
+    toy.call_at(Average, "update", 3, lambda *_: signal.raise_signal(signal.SIGTERM), monkeypatch.setattr)
     assert not trained(name, tmp_path / "parts")["finished"]
     assert trained(name, tmp_path / "parts", resume=True)["finished"]
     assert toy.files(tmp_path / "parts") == toy.files(tmp_path / "whole")

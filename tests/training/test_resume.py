@@ -17,12 +17,13 @@ from helpers import toy
 from protoadapt.core.errors import UserError
 from protoadapt.training import Phase, checkpoint, stored_config, train
 from protoadapt.training.optim import Average
+from protoadapt.vision.networks.backbones import BACKBONES
 
 
-def run(out, *, resume=False, **settings):
+def run(out, *, resume=False, devices=1, **settings):
     config = toy.config(**settings)
     base = toy.images(side=config.stored_side)
-    return train(config, base, toy.images(seed=1), out, resume=resume, accelerator="cpu")
+    return train(config, base, toy.images(seed=1), out, resume=resume, accelerator="cpu", devices=devices)
 
 
 def forked(work) -> int:
@@ -38,9 +39,14 @@ def forked(work) -> int:
     return child
 
 
-def killed(out, **death):
+def killed(out, *death):
     """A run in a process of its own that ends by SIGKILL."""
-    _, status = os.waitpid(forked(lambda: toy.train_and_die(out, {}, death)), 0)
+
+    def work():
+        toy.call_at(*death)
+        run(out)
+
+    _, status = os.waitpid(forked(work), 0)
     assert os.WIFSIGNALED(status)
     assert os.WTERMSIG(status) == signal.SIGKILL
 
@@ -55,11 +61,14 @@ def whole(tmp_path_factory):
 
 @pytest.mark.parametrize(
     "death",
-    [{"KILL_AT_STEP": 2}, {"KILL_AT_STEP": 5}, {"KILL_AT_WRITE": 2}, {"KILL_AT_WRITE": 7}],
+    [
+        *((Average, "update", step, toy.die) for step in (2, 5)),
+        *((checkpoint, "write_synced", file, toy.die_half_written) for file in (2, 7)),
+    ],
     ids=["in epoch 1", "in epoch 2", "in the first checkpoint", "in a later checkpoint"],
 )
 def test_killed_and_resumed_equals_uninterrupted(tmp_path, whole, death):
-    killed(tmp_path / "run", **death)
+    killed(tmp_path / "run", *death)
     if checkpoint.latest(tmp_path / "run") is None:  # killed before there was anything to lose
         with pytest.raises(UserError, match="no checkpoint"):
             run(tmp_path / "run", resume=True)
@@ -72,8 +81,8 @@ def test_killed_and_resumed_equals_uninterrupted(tmp_path, whole, death):
 
 def signalled(monkeypatch, number, times=1, step=5):
     """A signal to this process in the middle of an epoch."""
-    monkeypatch.setattr(Average, "update", Average.update)  # restored at the end of the test
-    toy.call_at(Average, "update", step, lambda *_: [signal.raise_signal(number) for _ in range(times)])
+    act = lambda *_: [signal.raise_signal(number) for _ in range(times)]  # noqa: E731
+    toy.call_at(Average, "update", step, act, monkeypatch.setattr)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "Ctrl-C"])
@@ -122,8 +131,7 @@ def test_a_crash_and_a_resumption_leave_no_trace(tmp_path, monkeypatch, whole, s
     def crash(*_):
         raise Crash
 
-    monkeypatch.setattr(Average, "update", Average.update)  # restored at the end of the test
-    toy.call_at(Average, "update", 5, crash)
+    toy.call_at(Average, "update", 5, crash, monkeypatch.setattr)
     with pytest.raises(Crash):
         run(tmp_path / "run", **settings)
     run(tmp_path / "run", resume=True, **settings)
@@ -225,26 +233,23 @@ def test_nan_stops_with_the_step_and_the_last_good_checkpoint(tmp_path):
         run(tmp_path / "run", lr=1e30)
 
 
-def test_two_processes_equal_one(tmp_path):
+def test_two_processes_equal_one(tmp_path, monkeypatch):
     """Without BatchNorm. Gradients are summed in another order: weights and losses equal to 1e-5."""
-    settings = {"backbone": "plain", "phases": [{"until": 1.0, "weights": {"ce": 1, "rotation": 1, "hct": 1}}]}
-    toy.BACKBONES["plain"] = toy.plain
-    try:
-        one = run(tmp_path / "one", backbone="plain", phases=[Phase(**phase) for phase in settings["phases"]])
+    monkeypatch.setitem(BACKBONES, "plain", toy.plain)
+    settings = {"backbone": "plain", "phases": (Phase(1.0, {"ce": 1, "rotation": 1, "hct": 1}),)}
+    one = run(tmp_path / "one", **settings)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    torchrun = {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
+    torchrun |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}  # what torchrun sets for its processes
 
-        def share(rank):
-            os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", **torchrun}
-            toy.train_and_die(tmp_path / "two", settings, {}, devices=2)
+    def share(rank):
+        os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "GROUP_RANK": "0", **torchrun}
+        run(tmp_path / "two", devices=2, **settings)
 
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = str(free.getsockname()[1])
-        torchrun = {"TORCHELASTIC_RUN_ID": "test", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        torchrun |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}  # what torchrun sets for its processes
-        processes = [forked(partial(share, rank)) for rank in range(2)]
-        assert [os.waitpid(process, 0)[1] for process in processes] == [0, 0]
-    finally:
-        del toy.BACKBONES["plain"]
+    processes = [forked(partial(share, rank)) for rank in range(2)]
+    assert [os.waitpid(process, 0)[1] for process in processes] == [0, 0]
     a, b = (checkpoint.load_latest(tmp_path / name) for name in ("one", "two"))
     assert a.tensors.keys() == b.tensors.keys()
     for name, tensor in a.tensors.items():

@@ -1,6 +1,5 @@
 """`label --features`: from shards, the labels of a fit with all rows in memory."""
 
-import csv
 import json
 import sys
 from pathlib import Path
@@ -8,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.archive import CLASSES, label_features, of, write_csv
+from helpers.label_files import read_table
 
 from protoadapt import UserError
 from protoadapt.cli.label_command import label_command
@@ -85,21 +85,16 @@ def test_pictures_of_no_class_are_a_group_as_in_memory(features, table, tmp_path
     assert np.mean([asked[name] for name in asked if name[0] != "c"]) < 0.1
     saved = load_classifier(tmp_path / "out" / "classifier.safetensors").answer(rows).unknown
     assert [asked.get(name, False) for name in names] == [n in asked and bool(no) for n, no in zip(names, saved)]
-    with open(tmp_path / "out" / "labels.csv", newline="") as file:
-        assert {row["file"]: row["unknown"] == "yes" for row in csv.DictReader(file)} == {
-            name: row["unknown"] for name, row in found.items()
-        }
-    assert {p["file"]: p["unknown"] for p in result["pictures"]} == {
-        name: row["unknown"] for name, row in found.items()
-    }
+    unknown = {name: row["unknown"] for name, row in found.items()}
+    assert {row["file"]: row["unknown"] == "yes" for row in read_table(tmp_path / "out" / "labels.csv")} == unknown
+    assert {picture["file"]: picture["unknown"] for picture in result["pictures"]} == unknown
 
 
 def test_few_rows_have_a_csv_and_a_report_too(features, table, tmp_path, monkeypatch):
     monkeypatch.undo()  # with paths
     write_csv(tmp_path / "s.csv", table[0], shots=2)
     result = label_features([tmp_path / "s.csv"], features, tmp_path / "out")
-    with open(tmp_path / "out" / "labels.csv", newline="") as file:
-        rows = list(csv.DictReader(file))
+    rows = read_table(tmp_path / "out" / "labels.csv")
     assert {row["file"]: row["label"] for row in rows} == {n: r["label"] for n, r in of(tmp_path / "out").items()}
     assert result == json.loads((tmp_path / "out" / "labels.json").read_text())
     assert result["paths"]["rows"]
