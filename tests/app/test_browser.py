@@ -9,6 +9,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
 
 from helpers.label_files import rows_of
+from helpers.pages import serious_findings, watch
 
 from protoadapt.labeling import label
 
@@ -49,9 +50,7 @@ def blank(chromium, address):
     asked, broken = [], []
     context = chromium.new_context(accept_downloads=True, viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.on("request", lambda request: asked.append(request.url))
-    page.on("pageerror", lambda error: broken.append(str(error)))
-    page.on("console", lambda said: broken.append(said.text) if said.type == "error" else None)
+    watch(page, asked, broken)
     page.goto(address)
     page.wait_for_selector(".start")
     yield page
@@ -254,40 +253,30 @@ def test_the_map_shows_the_picture_below_the_pointer(page):
     page.wait_for_selector(".kinds button:has-text('t-SNE')[aria-pressed=true]")
 
 
-def accessibility(page) -> list[str]:
-    """Serious findings of axe-core; run from a file, as the page's own policy admits no other script."""
-    from axe_playwright_python.sync_playwright import Axe
-
-    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
-    return [
-        f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in found if one["impact"] in ("serious", "critical")
-    ]
-
-
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_serious_is_found_by_axe(blank, photos, scheme):
     blank.emulate_media(color_scheme=scheme)
-    assert accessibility(blank) == []
+    assert serious_findings(blank) == []
     blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
     blank.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('15 pictures named')")
     blank.keyboard.press("s")
     blank.wait_for_selector(".inspector:not([hidden])")
-    assert accessibility(blank) == []
+    assert serious_findings(blank) == []
     for key in ("?", "Space"):
         blank.keyboard.press(key)
         blank.wait_for_selector("dialog[open]")
-        assert accessibility(blank) == []
+        assert serious_findings(blank) == []
         blank.keyboard.press("Escape")
     blank.click(".classes li[data-name=red] .dots")
     blank.fill("#class-name", "blue")  # which would merge the two
-    assert accessibility(blank) == []
+    assert serious_findings(blank) == []
     blank.keyboard.press("Escape")
     blank.keyboard.press("Control+a")
     blank.click("summary:has-text('Save')")
-    assert accessibility(blank) == []
+    assert serious_findings(blank) == []
     blank.click("[data-mode=map]")
     blank.wait_for_selector("canvas[aria-label^='Map of']")
-    assert accessibility(blank) == []
+    assert serious_findings(blank) == []
 
 
 def test_it_fits_a_phone_by_night(page):

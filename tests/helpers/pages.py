@@ -1,4 +1,4 @@
-"""What tests of pages share: a small labels dict, and a parser that sees a page as a browser does."""
+"""What tests of pages share: a small labels dict, a parser that sees a page as a browser does, and what that says."""
 
 import base64
 import io
@@ -92,3 +92,19 @@ def board_data(page: str) -> dict[str, Any]:
     """What the board of a labels page shows."""
     (text,) = [text for attributes, text in Parsed(page).all("script") if attributes.get("id") == "board-data"]
     return json.loads(text)
+
+
+def watch(page: Any, asked: list[str], said: list[str]) -> None:
+    """Collects what a browser's page asks for from now on, and what its scripts say or break with."""
+    page.on("request", lambda request: asked.append(request.url))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.on("console", lambda message: said.append(message.text))
+
+
+def serious_findings(page: Any) -> list[str]:
+    """Of axe-core; run from a file, as a page's own policy admits no other script."""
+    from axe_playwright_python.sync_playwright import Axe
+
+    found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
+    serious = [one for one in found if one["impact"] in ("serious", "critical")]
+    return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in serious]

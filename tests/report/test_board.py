@@ -6,7 +6,7 @@ import shutil
 from io import StringIO
 
 import pytest
-from helpers.pages import labels, row
+from helpers.pages import labels, row, serious_findings
 
 from protoadapt.labeling import label
 from protoadapt.report.label_page import BOARD_FILES, labels_page
@@ -14,32 +14,15 @@ from protoadapt.report.markup import resources
 
 
 @pytest.fixture
-def opened(tmp_path, chromium):
-    """opened(labels): the page of a report. Fails where it loads anything or a script breaks."""
-    said: list[str] = []
-    asked: list[str] = []
-    contexts = []
+def opened(opened):
+    """opened(labels): the board of a report in a browser."""
 
-    def show(document, width=1200, **media):
-        path = tmp_path / "report.html"
-        path.write_text(labels_page(document), encoding="utf-8")
-        if not contexts:
-            contexts.append(chromium.new_context(accept_downloads=True, viewport={"width": width, "height": 800}))
-        view = contexts[0].new_page()
-        view.set_viewport_size({"width": width, "height": 800})
-        view.emulate_media(**media)
-        view.on("console", lambda message: said.append(message.text))
-        view.on("pageerror", lambda error: said.append(str(error)))
-        view.on("request", lambda request: asked.append(request.url))
-        view.goto(path.as_uri())
+    def show(document, **options):
+        view = opened(labels_page(document), **options)
         view.wait_for_selector(".tile")
         return view
 
-    yield show
-    for context in contexts:
-        context.close()
-    assert said == []
-    assert [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    return show
 
 
 def titles(view) -> list[str]:
@@ -72,18 +55,15 @@ def test_it_finds_sorts_and_opens(opened):
 
 @pytest.mark.parametrize("width", [360, 1200])
 def test_nothing_sticks_out_and_axe_finds_nothing_serious(opened, width):
-    from axe_playwright_python.sync_playwright import Axe
-
     paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False], "steps": [[[0, 0]], [[1, 1]]]}
     points = {"points": [[i, i] for i in range(5)], "paths": {"cat": [[0, 1], [1, 1]]}}
     document = labels(paths=paths, map=points, skipped=[{"file": "x" * 200, "reason": "broken"}])
-    view = opened(document, width, color_scheme="dark")
+    view = opened(document, width=width, color_scheme="dark")
     view.keyboard.press("s")
     for mode in ("grid", "map", "about"):
         view.click(f"[data-mode={mode}]")
         assert view.evaluate("document.documentElement.scrollWidth") == width
-        found = Axe().run(view).response["violations"]
-        assert [one["id"] for one in found if one["impact"] in ("serious", "critical")] == []
+        assert serious_findings(view) == []
 
 
 def test_paper_holds_every_picture_in_order_and_no_buttons(opened):
