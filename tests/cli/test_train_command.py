@@ -81,10 +81,7 @@ def test_dataset_and_device_are_options_as_in_other_verbs(data, tmp_path):
     assert done.exit_code == 0, done.stderr
     config = json.loads((tmp_path / "run" / "result.json").read_text())["config"]
     assert (config["dataset"], config["seed"], config["weak_crop"]) == ("folder", 3, "resized")
-    for device, said in (
-        ("abacus", "no device 'abacus'"),
-        ("cuda:0", "--devices has no effect with"),
-    ):
+    for device, said in (("abacus", "no device 'abacus'"), ("cuda:0", "--devices has no effect with")):
         wrong = command.run("train", "hct_r", "--out", tmp_path / "no", "--device", device, "--devices", 2)
         assert (wrong.returncode, said in wrong.stderr) == (2, True)
     assert not (tmp_path / "no").exists()

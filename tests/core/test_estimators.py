@@ -18,11 +18,7 @@ from sklearn.utils.estimator_checks import check_classifiers_classes, parametriz
 
 import protoadapt
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import (
-    CIPAClassifier,
-    PrototypeClassifier,
-    PTMAPClassifier,
-)
+from protoadapt.core.estimators import CIPAClassifier, PrototypeClassifier, PTMAPClassifier
 from protoadapt.core.methods import rows as holders
 from protoadapt.core.partial_labels import labelled_folds
 from protoadapt.core.parts import open_parts
@@ -225,10 +221,7 @@ def test_errors_name_the_way_out(model, change, words):
     if words == "cannot compute" and torch.cuda.is_available():
         pytest.skip("there is a GPU")
     X, y, _ = task()
-    y = {
-        -1: np.full(len(y), -1),
-        None: np.full(len(y), None),
-    }.get(change.get("y", 0), y)
+    y = {-1: np.full(len(y), -1), None: np.full(len(y), None)}.get(change.get("y", 0), y)
     with pytest.raises(UserError, match=words):
         model.fit(X * change.get("X", 1), y)
 

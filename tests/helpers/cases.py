@@ -39,10 +39,7 @@ def clouds(
     extra = rows(rng.integers(0, way, (episodes, unlabeled))) if unlabeled else None
     mean = torch.from_numpy(centres.mean((0, 1))).to(dtype)
     within = torch.from_numpy(rng.normal(size=(2 * dim, dim)) / (2 * dim)).to(dtype)
-    base = {
-        "base_mean": mean,
-        "base_covariance": within.T @ within,
-    }
+    base = {"base_mean": mean, "base_covariance": within.T @ within}
     made = Episodes.from_tensors(
         rows(support_labels), torch.from_numpy(support_labels), rows(query_labels), way, extra, **base
     )

@@ -13,11 +13,7 @@ from safetensors.torch import load_file, save_file
 
 from benchmarks.synthetic import synthetic_features
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.classifier import (
-    Classifier,
-    load_classifier,
-    save_classifier,
-)
+from protoadapt.labeling.classifier import Classifier, load_classifier, save_classifier
 from protoadapt.labeling.label_methods import ESTIMATORS, make_estimator
 
 TABLE = synthetic_features(classes=4, rows=60, dim=64, spread=0.5)
@@ -125,11 +121,7 @@ def damaged(tensors, metadata):
     wrong += [("temperature", 0), ("threshold", "low"), ("power", 3), ("l2", 1), ("model", {})]
     wrong += [("model", MODEL | odd) for odd in ({"size": 10**6}, {"mean": [10**400] * 3}, {"name": "x" * 5000})]
     for key, value in wrong:
-        yield (
-            tensors,
-            metadata | {key: value},
-            "one of its settings is missing or has a wrong value",
-        )
+        yield tensors, metadata | {key: value}, "one of its settings is missing or has a wrong value"
 
 
 def test_files_that_lie_are_refused(tmp_path):

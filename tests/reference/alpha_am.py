@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .common import Adam, class_means, nearest_shares, one_hot, rows, unit
+from .common import class_means, nearest_shares, one_hot, rows, step_down, unit
 from .tim import alpha_entropy, cross_entropy
 
 
@@ -47,11 +47,11 @@ def alpha_am(
         p = torch.softmax(temp * torch.linalg.inv(torch.eye(m) - a * root[:, None] * W * root[None]) @ Y, dim=1)
         return p[n_way : n_way + len(s)], p[n_way + len(s) :]
 
-    adam = Adam([centroids, B, G], lr)
+    adam = torch.optim.Adam([centroids, B, G], lr)
     for _ in range(n_iter):
         p_s, p_q = answers()
         loss = weights[0] * cross_entropy(p_s, y)
         loss = loss - weights[1] * alpha_entropy(p_q.mean(dim=0) + 1e-12, alpha)
         loss = loss + weights[2] * alpha_entropy(p_q + 1e-12, alpha).mean()
-        adam.step(torch.autograd.grad(loss, [centroids, B, G]))
+        step_down(adam, loss)
     return np.asarray(answers()[1].detach())

@@ -130,21 +130,8 @@ def nearest_shares(closeness, k):
     return shares
 
 
-class Adam:
-    """Kingma & Ba 2015, textbook form, for a list of torch tensors changed in place."""
-
-    def __init__(self, parameters, lr, betas=(0.9, 0.999), eps=1e-8):
-        self.parameters, self.lr, self.betas, self.eps = parameters, lr, betas, eps
-        self.m = [0.0 * p.detach() for p in parameters]
-        self.v = [0.0 * p.detach() for p in parameters]
-        self.t = 0
-
-    def step(self, gradients):
-        b1, b2 = self.betas
-        self.t += 1
-        for i, (p, g) in enumerate(zip(self.parameters, gradients)):
-            self.m[i] = b1 * self.m[i] + (1 - b1) * g
-            self.v[i] = b2 * self.v[i] + (1 - b2) * g * g
-            m_hat = self.m[i] / (1 - b1**self.t)
-            v_hat = self.v[i] / (1 - b2**self.t)
-            p.data -= self.lr * m_hat / (v_hat.sqrt() + self.eps)
+def step_down(adam, loss):
+    """One step of a torch optimizer down a loss."""
+    adam.zero_grad()
+    loss.backward()
+    adam.step()

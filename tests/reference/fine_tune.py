@@ -2,7 +2,7 @@
 
 import torch
 
-from .common import Adam, class_means, rows, unit
+from .common import class_means, rows, step_down, unit
 
 
 def transductive_fine_tuning(support, support_labels, query, n_way, *, n_epochs=25, lr=5e-5):
@@ -21,10 +21,10 @@ def transductive_fine_tuning(support, support_labels, query, n_way, *, n_epochs=
     def log_p(x):
         return torch.log_softmax(x @ weight.T + bias, dim=1)
 
-    adam = Adam([weight, bias], lr)
+    adam = torch.optim.Adam([weight, bias], lr)
     for _ in range(n_epochs):
         cross_entropy = -log_p(s)[torch.arange(len(y)), y].mean()
-        adam.step(torch.autograd.grad(cross_entropy, [weight, bias]))
+        step_down(adam, cross_entropy)
         entropy = -(log_p(q).exp() * log_p(q)).sum(dim=1).mean()
-        adam.step(torch.autograd.grad(entropy, [weight, bias]))
+        step_down(adam, entropy)
     return log_p(q).exp().detach().numpy()

@@ -3,7 +3,18 @@
 import numpy as np
 import torch
 
-from .common import Adam, class_means, cosine, hard, one_hot, power_transform, rows, softmax, squared_distance, unit
+from .common import (
+    class_means,
+    cosine,
+    hard,
+    one_hot,
+    power_transform,
+    rows,
+    softmax,
+    squared_distance,
+    step_down,
+    unit,
+)
 
 
 def answered(scores, belongs):
@@ -43,7 +54,7 @@ def eol(support, support_labels, query, n_way, base_mean=None, *, b=0.5, n_iter=
         belongs = 1 / (1 + n_way / b / torch.exp(logits).sum(dim=1))
         return torch.softmax(logits, dim=1), belongs
 
-    adam = Adam([mu, eta, delta], lr)
+    adam = torch.optim.Adam([mu, eta, delta], lr)
     for _ in range(n_iter):
         shares, belongs = parts(mu)
         p = shares * belongs[:, None]
@@ -52,7 +63,7 @@ def eol(support, support_labels, query, n_way, base_mean=None, *, b=0.5, n_iter=
         m = n / n_way / (1 - b) * p[n:].mean(dim=0)
         other = (1 - p[n:].sum(dim=1)).mean() / b
         loss = loss + (m * (m + 1e-12).log()).mean() + other * (other + 1e-12).log()
-        adam.step(torch.autograd.grad(loss, [mu, eta, delta]))
+        step_down(adam, loss)
     with torch.no_grad():
         shares, belongs = parts(mu)
         p = shares * belongs[:, None]

@@ -15,7 +15,6 @@ from protoadapt.core.methods import method
 from .bapa import bapa
 from .cipa import cipa
 from .common import class_means, hard, one_hot, sinkhorn, softmax, unit
-from .fine_tune import transductive_fine_tuning
 from .inductive import simpleshot
 from .prototypes import protonet, semi_protonet
 from .tim import adm_step, alpha_tim, probabilities, tim_adm, tim_gd, tim_loss
@@ -147,21 +146,3 @@ def test_alpha_tim_tends_to_tim_as_alpha_tends_to_one():
     far = alpha_tim(support, y, query, 5, n_iter=60, lr=1e-3)
     np.testing.assert_array_equal(far, alpha_tim(support, y, query, 5, n_iter=60, lr=1e-3, alpha=2.0))
     assert np.abs(far - shannon).max() > 1e-3
-
-
-def test_fine_tune_is_a_torch_linear_layer_under_one_adam():
-    support, y, query, _ = episode(1)
-    head = torch.nn.Linear(16, 5, dtype=torch.float64)
-    head.weight.data = torch.from_numpy(unit(class_means(support, y, 5)))
-    head.bias.data.zero_()
-    s, q = torch.from_numpy(unit(support)), torch.from_numpy(unit(query))
-    adam = torch.optim.Adam(head.parameters(), lr=1e-2)
-    for _ in range(25):
-        adam.zero_grad()
-        torch.nn.functional.cross_entropy(head(s), torch.from_numpy(y)).backward()
-        adam.step()
-        adam.zero_grad()
-        torch.distributions.Categorical(logits=head(q)).entropy().mean().backward()
-        adam.step()
-    expected = head(q).softmax(1).detach()
-    np.testing.assert_allclose(transductive_fine_tuning(support, y, query, 5, lr=1e-2), expected, atol=1e-10)

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from .common import Adam, class_means, one_hot, rows, softmax, squared_distance, unit
+from .common import class_means, one_hot, rows, softmax, squared_distance, step_down, unit
 
 # Transductive Information Maximization (Boudiaf et al., NeurIPS 2020): TIM-GD and TIM-ADM.
 
@@ -51,9 +51,9 @@ def descend(loss, support, support_labels, query, n_way, n_iter, lr, temp):
     s, q = torch.from_numpy(unit(rows(support))), torch.from_numpy(unit(rows(query)))
     y = torch.from_numpy(one_hot(support_labels, n_way))
     w = torch.from_numpy(class_means(s.numpy(), support_labels, n_way)).requires_grad_()
-    adam = Adam([w], lr)
+    adam = torch.optim.Adam([w], lr)
     for _ in range(n_iter):
-        adam.step(torch.autograd.grad(loss(probabilities(s, w, temp), y, probabilities(q, w, temp)), [w]))
+        step_down(adam, loss(probabilities(s, w, temp), y, probabilities(q, w, temp)))
     return probabilities(q, w, temp).detach().numpy()
 
 

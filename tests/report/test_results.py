@@ -271,10 +271,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([write(tmp_path / "other.json", compared | {"schema": []})], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", compared)], "labels.json: it has a report of its own"),
-        (
-            [write(tmp_path / "bad.json", {"schema": RESULT, "results": [{}]})],
-            "bad.json: a result is damaged",
-        ),
+        ([write(tmp_path / "bad.json", {"schema": RESULT, "results": [{}]})], "bad.json: a result is damaged"),
         ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json is damaged"),
     ]
     for given, words in cases:

@@ -18,14 +18,7 @@ from helpers.networks import save_model
 from protoadapt import UserError
 from protoadapt.cli import extract_command
 from protoadapt.cli.manifest_command import manifest_command
-from protoadapt.core.parts import (
-    check_part,
-    open_parts,
-    part_file,
-    read_index,
-    read_lists,
-    read_part,
-)
+from protoadapt.core.parts import check_part, open_parts, part_file, read_index, read_lists, read_part
 from protoadapt.vision import networks
 from protoadapt.vision.pictures import formats
 from protoadapt.vision.pictures.decode import Picture, decode
