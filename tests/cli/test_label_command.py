@@ -100,7 +100,6 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("label --support nowhere --images images", "there is no"),
         ("label --support support --images images --model lite9", "no model"),
         ("label --support support --images images --sort-unknown together", "given without --sort: add --sort copy"),
         ("label --support support", "give --images DIR"),

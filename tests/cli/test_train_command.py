@@ -4,11 +4,10 @@ import json
 import os
 import signal
 
-import numpy as np
 import pytest
 import torch
 from helpers import command
-from PIL import Image
+from helpers.small_pictures import class_folders
 from typer.testing import CliRunner
 
 from protoadapt.cli.verbs import app
@@ -19,13 +18,9 @@ SETTINGS = "dataset=folder size=16 backbone=conv4 width=4 batch=16 validation_ep
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    folder, rng = tmp_path_factory.mktemp("pictures"), np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("pictures")
     for split in ("base", "val", "novel"):
-        for name in ("a", "b"):
-            (folder / split / f"{split}-{name}").mkdir(parents=True)
-            for i in range(12):
-                pixels = rng.integers(0, 256, (16, 16, 3), dtype=np.uint8)
-                Image.fromarray(pixels).save(folder / split / f"{split}-{name}" / f"{i}.png")
+        class_folders(folder / split, [f"{split}-a", f"{split}-b"], 12)
     return folder
 
 

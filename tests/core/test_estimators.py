@@ -1,6 +1,5 @@
 """The classifiers against slow references, scikit-learn's own checks, and what people do with classifiers."""
 
-import pickle
 import warnings
 from dataclasses import replace
 
@@ -10,7 +9,6 @@ import pytest
 import torch
 from helpers.cases import clouds
 from helpers.parts import write_table
-from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler
@@ -84,20 +82,13 @@ def test_labelled_rows_keep_their_labels_even_unlikely_ones(make):
 
 
 @every_classifier
-def test_attributes(make):
+def test_the_two_best_are_those_of_the_probabilities(make):
     X, y, _ = task()
-    before = X.copy(), y.copy()
     model = make().fit(X, y)
-    assert model.prototypes_.shape == (3, 16)
-    assert model.center_.shape == (16,)
-    assert model.transduction_.shape == y.shape
-    assert model.n_features_in_ == 16
     p = model.predict_proba(X)
     order = np.argsort(-p, axis=1, kind="stable")[:, :2]
     assert (model.two_best_ == order).all()
     np.testing.assert_allclose(model.two_best_proba_, np.take_along_axis(p, order, 1))
-    assert (before[0] == X).all()
-    assert (before[1] == y).all()
 
 
 def test_without_unlabelled_rows_cipa_is_protonet_centred_by_the_support():
@@ -224,16 +215,6 @@ def test_errors_name_the_way_out(model, change, words):
     y = {-1: np.full(len(y), -1), None: np.full(len(y), None)}.get(change.get("y", 0), y)
     with pytest.raises(UserError, match=words):
         model.fit(X * change.get("X", 1), y)
-
-
-@every_classifier
-def test_pickles_and_clones(make):
-    X, y, _ = task()
-    model = make().fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    assert (again.predict_proba(X) == model.predict_proba(X)).all()
-    assert not hasattr(clone(model), "prototypes_")
-    assert clone(model).get_params() == model.get_params()
 
 
 def test_in_a_pipeline_with_a_grid_and_data_frames():

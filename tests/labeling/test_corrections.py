@@ -57,13 +57,23 @@ def test_what_is_edited_while_it_runs_is_not_lost(folder, named, moment, file, l
     assert not [name for name in after if "partial" in name]
 
 
-def test_a_changed_label_of_a_class_folder_is_a_correction(folder, named):
+def test_two_labels_of_one_picture_are_a_sentence_and_nothing_is_lost(folder, named):
     named()
     correct(folder / "out" / "labels.csv", "../support/blue/0.png", "red")
-    with pytest.raises(UserError, match=r"holds 1 correction that would be lost, such as .*blue/0\.png"):
-        named()
-    with pytest.raises(UserError, match=r"blue/0\.png' is labelled 'blue' .*, the same picture, 'red' .*: keep one"):
-        named(support=("support", "out/labels.csv"))
+    before = listing(folder / "out")
+    shutil.copytree(folder / "support" / "red", folder / "same" / "a")
+    shutil.copytree(folder / "support" / "red", folder / "same" / "b")
+    (folder / "twice.csv").write_text("file,label\nday 0/red-0.png,red\nday 0/red-0.png,blue\n")
+    for support, words in (
+        (("support",), r"holds 1 correction that would be lost, such as .*blue/0\.png"),
+        (("support", "out/labels.csv"), r"blue/0\.png' is labelled 'blue' .*, the same picture, 'red' .*: keep one"),
+        (("twice.csv",), r"red-0.png' is labelled 'red' in .*twice.csv' and '.*red-0.png', the same picture, 'blue'"),
+        (("same",), r"is labelled 'a' in .* the same picture, 'b' in .*: keep one of the two labels"),
+    ):
+        with pytest.raises(UserError, match=words):
+            named(support=support)
+        after = {name: content for name, content in listing(folder / "out").items() if name in before}
+        assert after == before  # features of further pictures may have been stored
 
 
 def test_unknown_is_a_correction_that_is_kept(folder, named):
@@ -100,25 +110,3 @@ def test_a_guess_is_confirmed_by_emptying_it(folder, named):
         named()
     result = named(support=("support", "out/labels.csv"))
     assert {one["name"]: one["support"] for one in result["classes"]} == {"blue": 2, "green": 2, "red": 8}
-
-
-def test_a_sentence_and_nothing_lost(folder, named):
-    named()
-    (folder / "out" / "mine.txt").write_text("mine")
-    correct(folder / "out" / "labels.csv", "day 0/red-0.png", "blue")
-    before = listing(folder / "out")
-    shutil.copytree(folder / "support" / "red", folder / "same" / "a")
-    shutil.copytree(folder / "support" / "red", folder / "same" / "b")
-    (folder / "twice.csv").write_text("file,label\nday 0/red-0.png,red\nday 0/red-0.png,blue\n")
-    (folder / "one class.csv").write_text("file,label\nday 0/red-0.png,red\nday 1/red-1.jpg,red\n")
-    for support, words in (
-        (("twice.csv",), r"red-0.png' is labelled 'red' in .*twice.csv' and '.*red-0.png', the same picture, 'blue'"),
-        (("one class.csv",), "gives one class only, 'red': add examples of at least one other class"),
-        (("same",), r"is labelled 'a' in .* the same picture, 'b' in .*: keep one of the two labels"),
-        (("support",), "holds 1 correction that would be lost"),
-    ):
-        with pytest.raises(UserError, match=words) as error:
-            named(support=support)
-        assert "\n" not in str(error.value)
-        after = {name: content for name, content in listing(folder / "out").items() if name in before}
-        assert after == before  # features of further pictures may have been stored

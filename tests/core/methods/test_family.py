@@ -12,7 +12,7 @@ import torch
 from helpers.cases import clouds
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import digamma, gammaln
+from reference import bapa as reference
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.methods import family, rows, twin
@@ -179,15 +179,11 @@ def test_a_row_at_the_centre_is_of_no_class_in_twin_and_body(method, monkeypatch
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 300), min_size=2, max_size=8))
 def test_log_shares_are_averaged_over_the_concentrations_in_body_and_twin(sizes):
-    n, way, total = np.array(sizes), len(sizes), sum(sizes)
-    logs, terms = [], []
-    for a in family.CONCENTRATIONS:
-        logs.append(gammaln(way * a) - gammaln(total + way * a) + (gammaln(n + a) - gammaln(a)).sum())
-        terms.append(digamma(n + a) - digamma(n.mean() + a))
-    expected = np.average(terms, 0, np.exp(np.array(logs) - max(logs)))
+    n = np.array(sizes)
+    expected = reference.log_shares(n)
     body = log_shares(torch.from_numpy(n)[:, None])[:, 0]
     np.testing.assert_allclose(body, expected, atol=1e-9)
-    bias = np.zeros(way)
+    bias = np.zeros(len(n))
     twin._log_shares(n, bias)
     np.testing.assert_allclose(bias, expected, atol=1e-9)
 

@@ -55,6 +55,10 @@ def test_box_is_cut_before_resizing(x: int, y: int, width: int, height: int, red
     np.testing.assert_array_equal(decode(Picture("a", "c", np.asarray(image), box), 24), by_hand(cut, 24))
 
 
+TURNS = ["FLIP_LEFT_RIGHT", "ROTATE_180", "FLIP_TOP_BOTTOM", "TRANSPOSE", "ROTATE_90", "TRANSVERSE", "ROTATE_270"]
+"""How a picture was stored, by the values of the tag from 2 on; 1: as it is."""
+
+
 @pytest.mark.parametrize("suffix", ["png", "jpg"])
 @pytest.mark.parametrize("orientation", range(1, 9))
 def test_exif_orientation(tmp_path: Path, orientation: int, suffix: str) -> None:
@@ -62,17 +66,7 @@ def test_exif_orientation(tmp_path: Path, orientation: int, suffix: str) -> None
     scene = Image.new("RGB", (48, 32), "white")
     scene.paste("red", (0, 0, 24, 16))  # left top
     scene.paste("blue", (24, 16, 48, 32))  # right bottom
-    turn = Image.Transpose
-    stored = {
-        2: turn.FLIP_LEFT_RIGHT,
-        3: turn.ROTATE_180,
-        4: turn.FLIP_TOP_BOTTOM,
-        5: turn.TRANSPOSE,
-        6: turn.ROTATE_90,
-        7: turn.TRANSVERSE,
-        8: turn.ROTATE_270,
-    }
-    image = scene.transpose(stored[orientation]) if orientation > 1 else scene
+    image = scene.transpose(Image.Transpose[TURNS[orientation - 2]]) if orientation > 1 else scene
     exif = Image.Exif()
     exif[0x0112] = orientation
     path = tmp_path / f"a.{suffix}"
