@@ -76,7 +76,6 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
         (("--method", "protonet;cipa"), "separate methods by commas"),
         (("--method", "ci pa"), "is not a method"),
         (("--method", "os:getcwd"), "getcwd is not a function of episodes, which returns (E, Q, W) probabilities"),
-        (("--method", "simpleshot"), "--base FILE"),
         (("--set", "tua=1"), "cipa has no setting 'tua': did you mean 'tau'"),
         (("--set", "tau"), "name=value"),
         (("--set", "tau=hot"), "tau is 'hot': it must be a number from"),

@@ -280,18 +280,6 @@ def test_the_path_leads_from_the_class_means_to_the_prototypes(make):
 
 
 @every_classifier
-def test_fitting_from_arrays_is_fitting_from_a_table(make):
-    X, y, _ = task()
-    known = y >= 0
-    arrays = holders.Slices(X, np.flatnonzero(~known), 7)
-    model, other = make().fit(X, y), make().fit_rows(X[known], NAMES[y[known]], arrays)
-    np.testing.assert_allclose(other.predict_proba(X), model.predict_proba(X), atol=1e-9)
-    assert other.classes_.tolist() == ["cat", "dog", "emu"]
-    with pytest.raises(UserError, match="labelled rows only"):
-        make().fit_rows(X, y, arrays)
-
-
-@every_classifier
 @pytest.mark.parametrize("threads", [1, 3])
 def test_a_table_on_disk_teaches_what_it_teaches_in_memory(make, threads, tmp_path, monkeypatch):
     """In parts of float16, by one thread or three, and never held; rows that are zero or equal among them."""
@@ -305,10 +293,13 @@ def test_a_table_on_disk_teaches_what_it_teaches_in_memory(make, threads, tmp_pa
     few_steps = {"n_iter": 3} if make is PTMAPClassifier else {}
     before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    on_disk = make(**few_steps).fit_rows(X[known], y[known], table)
+    on_disk = make(**few_steps).fit_rows(X[known], NAMES[y[known]], table)
     torch.set_num_threads(before)
     model = make(**few_steps).fit(X, y)
     np.testing.assert_allclose(on_disk.predict_proba(X), model.predict_proba(X), atol=1e-4)
+    assert on_disk.classes_.tolist() == ["cat", "dog", "emu"]
+    with pytest.raises(UserError, match="labelled rows only"):
+        make().fit_rows(X, y, table)
 
 
 def test_public_names_are_there():

@@ -10,7 +10,7 @@ from inspect import Parameter
 import numpy as np
 import pytest
 import torch
-from helpers.cases import clouds, remade, shortened, slow
+from helpers.cases import ODD, clouds, remade, shortened, slow
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
@@ -141,17 +141,6 @@ def test_relabelling_classes_permutes_the_columns(name, unlabeled):
     renamed = torch.tensor([2, 0, 1])
     other = RUNS[name](remade(episodes, support_labels=renamed[episodes.support_labels]))
     torch.testing.assert_close(other[..., renamed], RUNS[name](episodes), **CLOSE)
-
-
-ODD = {  # support rows and rows without a label, of such
-    "duplicates": lambda support, rows: (support, rows[:, :3].repeat(1, 4, 1)),
-    "zeros": lambda support, rows: (support, 0 * rows),
-    "zeros everywhere": lambda support, rows: (0 * support, 0 * rows),
-    "one row": lambda support, rows: (support, rows[:, :1]),
-    "one row everywhere": lambda support, rows: (support[:, :1].expand_as(support), support[:, :1].expand_as(rows)),
-    "one class": lambda support, rows: (support, support[:, :1] + 0.01 * rows),
-    "the support": lambda support, rows: (support, support),
-}
 
 
 @every_form

@@ -46,11 +46,30 @@ def clouds(
     return made, torch.from_numpy(query_labels)
 
 
+def groups(sizes: list[int], spread: float = 0.15, dim: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Unit rows in float32 around one direction per group, and their groups."""
+    rng = np.random.default_rng(seed)
+    codes = np.repeat(np.arange(len(sizes)), sizes)
+    rows = np.eye(dim)[codes] + spread * rng.normal(size=(len(codes), dim))
+    return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32), codes
+
+
 def remade(episodes: Episodes, **changes: torch.Tensor) -> Episodes:
     """Episodes like these, with other rows or labels."""
     names = ("support", "support_labels", "query", "unlabeled", *BASE)
     parts = {name: getattr(episodes, name) for name in names} | changes
     return Episodes.from_tensors(n_way=episodes.n_way, **parts)
+
+
+ODD = {  # support rows and rows without a label, of such
+    "duplicates": lambda support, rows: (support, rows[:, :3].repeat(1, 4, 1)),
+    "zeros": lambda support, rows: (support, 0 * rows),
+    "zeros everywhere": lambda support, rows: (0 * support, 0 * rows),
+    "one row": lambda support, rows: (support, rows[:, :1]),
+    "one row everywhere": lambda support, rows: (support[:, :1].expand_as(support), support[:, :1].expand_as(rows)),
+    "one class": lambda support, rows: (support, support[:, :1] + 0.01 * rows),
+    "the support": lambda support, rows: (support, support),
+}
 
 
 def slow_loop(name: str):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.cases import groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.linear_model import Ridge
@@ -9,30 +10,22 @@ from sklearn.linear_model import Ridge
 from protoadapt.labeling.check import RIDGES, find_faults, leave_one_out, near_duplicates, probabilities
 
 
-def classes(sizes: list[int], spread: float = 0.15, dim: int = 24, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    codes = np.repeat(np.arange(len(sizes)), sizes)
-    return unit(np.eye(dim)[codes] + spread * rng.normal(size=(len(codes), dim))), codes
-
-
 def unit(rows):
     return (rows / np.linalg.norm(rows, axis=1, keepdims=True)).astype(np.float32)
 
 
 @pytest.mark.parametrize("dim", [6, 60])  # fewer dimensions than rows, and more
-def test_leave_one_out_equals_fitting_without_each_row(dim, monkeypatch):
-    rows, codes = classes([9, 12, 7], 0.5, max(dim, 6), seed=3)
+def test_leave_one_out_equals_fitting_without_each_row(dim):
+    rows, codes = groups([9, 12, 7], 0.5, dim, seed=3)
     labels = np.eye(3)[codes]
+
+    def answer(i, ridge):
+        model = Ridge(ridge).fit(np.delete(rows, i, 0).astype(float), np.delete(labels, i, 0))
+        return model.predict(rows[i : i + 1])[0]
+
     slow = {}
     for ridge in RIDGES:
-        answers = np.stack(
-            [
-                Ridge(ridge)
-                .fit(np.delete(rows, i, 0).astype(float), np.delete(labels, i, 0))
-                .predict(rows[i : i + 1])[0]
-                for i in range(len(rows))
-            ]
-        )
+        answers = np.stack([answer(i, ridge) for i in range(len(rows))])
         slow[((answers - labels) ** 2).mean()] = answers
     np.testing.assert_allclose(leave_one_out(rows, codes), slow[min(slow)], atol=2e-4)
 
@@ -46,7 +39,7 @@ def test_probabilities_have_the_temperature_of_the_labels():
 
 
 def test_planted_faults_are_found_and_nothing_else():
-    rows, codes = classes([20, 20, 20], 0.2)
+    rows, codes = groups([20, 20, 20], 0.2)
     rng = np.random.default_rng(1)
     copy = unit(rows[[5, 5]] + 0.005 * rng.normal(size=(2, 24)))
     stray = unit(np.eye(24)[[20]])
@@ -61,7 +54,7 @@ def test_planted_faults_are_found_and_nothing_else():
 
 
 def test_confused_classes_are_named_by_pairs():
-    rows, codes = classes([20, 20, 20, 20])
+    rows, codes = groups([20, 20, 20, 20])
     rng = np.random.default_rng(0)
     mixed = codes < 2  # nobody can tell these two apart
     rows[mixed] = unit(np.eye(24)[np.zeros(40, int)] + 0.15 * rng.normal(size=(40, 24)))
@@ -75,7 +68,7 @@ def test_confused_classes_are_named_by_pairs():
 
 
 def test_blocks_change_nothing(monkeypatch):
-    rows, _ = classes([30, 30], 0.05)
+    rows, _ = groups([30, 30], 0.05)
     whole = near_duplicates(rows)
     monkeypatch.setattr("protoadapt.labeling.check._MEGABYTES", 0.001)
     parts = near_duplicates(rows)

@@ -4,19 +4,12 @@ import json
 
 import numpy as np
 import torch
+from helpers.cases import groups
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from protoadapt.core.methods.unnamed import kmeans
 from protoadapt.labeling.suggest import suggest
-
-
-def groups(sizes: list[int], spread: float = 0.15, dim: int = 12, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
-    """Unit rows around one direction per group, and their groups."""
-    rng = np.random.default_rng(seed)
-    group = np.repeat(np.arange(len(sizes)), sizes)
-    rows = np.eye(dim)[group] + spread * rng.normal(size=(len(group), dim))
-    return rows / np.linalg.norm(rows, axis=1, keepdims=True), group
 
 
 def test_suggestions_equal_a_slow_loop_over_the_clusters():

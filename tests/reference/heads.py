@@ -298,9 +298,3 @@ def tadam(weights, support, labels, query, n_way):
     """On rows that are conditioned already: −s ‖q − p‖²."""
     means = class_means(support, labels, n_way)
     return softmax(np.array([[-weights["scale"] * ((q - p) ** 2).sum() for p in means] for q in query]))
-
-
-SLOW_HEADS = {
-    f.__name__: f
-    for f in (tadam, gnn, snail, leo, deepemd, matching, matching_fce, relation, metaopt_ridge, metaopt_svm, feat)
-} | {"epnet": epnet, "tpn": tpn}

@@ -7,11 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from helpers.cases import clouds, remade
-from reference.heads import SLOW_HEADS
+from helpers.cases import ODD, clouds, remade
+from reference import heads as reference
 from scipy.optimize import linprog
 
-from protoadapt.core.episodes import Episodes
 from protoadapt.core.errors import UserError
 from protoadapt.core.heads import HEADS, HeadShape, as_method
 from protoadapt.core.heads.deepemd import least_cost_flow
@@ -57,7 +56,7 @@ def test_equals_its_slow_loop(name):
     weights = {key: t.double().numpy() for key, t in made(name).state_dict().items()}
     for e, fast in enumerate(answer(name, episodes)):
         rows = (episodes.support[e].numpy(), episodes.support_labels[e].numpy(), episodes.query[e].numpy())
-        expected = SLOW_HEADS[name](weights, *rows, episodes.n_way)
+        expected = getattr(reference, name)(weights, *rows, episodes.n_way)
         np.testing.assert_allclose(fast.numpy(), expected, atol=1e-6)
 
 
@@ -87,19 +86,12 @@ def test_relabelling_classes_permutes_the_columns(name):
 
 
 @every_head
-@pytest.mark.parametrize("kind", ["duplicates", "zeros", "one query", "one row everywhere"])
+@pytest.mark.parametrize("kind", ODD)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=["float32", "float64"])
 def test_odd_rows_give_distributions(name, kind, dtype):
     episodes, _ = episodes_for(name, dtype=dtype)
-    support, query = episodes.support, episodes.query
-    same = support[:, :1]
-    support, query = {
-        "duplicates": (support, query[:, :3].repeat(1, 4, 1)),
-        "zeros": (torch.zeros_like(support), torch.zeros_like(query)),
-        "one query": (support, query[:, :1]),
-        "one row everywhere": (same.expand_as(support), same.expand_as(query)),
-    }[kind]
-    odd = Episodes.from_tensors(support, episodes.support_labels, query, 3)
+    support, query = ODD[kind](episodes.support, episodes.query)
+    odd = remade(episodes, support=support, query=query)
     probabilities = answer(name, odd, dtype=dtype)
     assert torch.isfinite(probabilities).all()
     torch.testing.assert_close(probabilities.sum(-1), torch.ones_like(probabilities[..., 0]), atol=1e-5, rtol=0)

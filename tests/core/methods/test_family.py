@@ -199,13 +199,6 @@ def test_sizes_of_equal_classes_are_taken_as_equal_about_as_often_as_chance_says
         assert not sizes_are_equal(torch.full((5, 1), n_rows / 5))
 
 
-def test_new_rows_are_answered_like_those_it_learnt_from():
-    """Semi-supervised with the queries themselves as the unlabelled rows is the transductive answer."""
-    episodes, _ = clouds(queries=20)
-    made = Episodes.from_tensors(episodes.support, episodes.support_labels, episodes.query, 3, unlabeled=episodes.query)
-    torch.testing.assert_close(bapa(made), bapa(episodes))
-
-
 def test_a_class_without_labels_starts_at_the_centre_in_twin_and_body():
     """There K_c = 0, and with κ = 0 its first prototype is 0/0."""
     episodes, _ = clouds(shots=(2, 0, 3))

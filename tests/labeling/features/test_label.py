@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("without_paths")
 
 
 @pytest.mark.parametrize("method", ["bapa", "cipa", "protonet", "semi_protonet", "soft_kmeans"])
-def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_path):
+def test_the_labels_are_those_of_a_fit_in_memory(method, features, manifest, table, tmp_path):
     names, rows = table
     given = write_csv(tmp_path / "s.csv", names, shots=3)
     result = label_features([tmp_path / "s.csv"], features, tmp_path / "out", method=method)
@@ -33,6 +33,7 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
     model = make_estimator(method, {}).fit(rows, y)
     found = of(tmp_path / "out")
     assert list(found) == names
+    assert [manifest.read(row["shard"])[row["row"]].path for row in found.values()] == names
     assert [row["label"] for row in found.values()] == model.transduction_.tolist()
     for row, best, p in zip(found.values(), model.two_best_, np.sort(model.predict_proba(rows))[:, ::-1]):
         if row["file"] in given:
@@ -47,13 +48,6 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, table, tmp_pa
     assert sorted(one["file"] for one in result["skipped"]) == ["b/050x.png", "c/text.jpg"]
     right = [row["label"] == CLASSES[name[0]] for name, row in found.items()]
     assert np.mean(right) > {"protonet": 0.5, "semi_protonet": 0.6}.get(method, 0.9)
-
-
-def test_rows_lead_back_to_the_manifest(features, manifest, table, tmp_path):
-    write_csv(tmp_path / "s.csv", table[0], shots=1)
-    label_features([tmp_path / "s.csv"], features, tmp_path / "out", method="cipa", settings={"n_iter": 1})
-    for name, row in of(tmp_path / "out").items():
-        assert manifest.read(row["shard"])[row["row"]].path == name
 
 
 def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive, model, table, tmp_path):

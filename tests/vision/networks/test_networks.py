@@ -6,7 +6,6 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -176,19 +175,6 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
 # timm
 
 
-class FakeNetwork(nn.Module):
-    """What timm gives, as far as it is used."""
-
-    pretrained_cfg: ClassVar = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32)}
-
-    def __init__(self):
-        super().__init__()
-        self.linear = nn.Linear(3, 7)
-
-    def forward(self, x):
-        return self.linear(x.mean((2, 3)))
-
-
 def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
     """Nothing is downloaded, a classifier in the file is left over, and no code in it runs."""
 
@@ -196,7 +182,12 @@ def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
         if name != "tiny":
             raise RuntimeError(f"Unknown model ({name})")
         assert not pretrained
-        return FakeNetwork()
+        network = nn.Sequential()
+        network.add_module("pool", nn.AdaptiveAvgPool2d(1))
+        network.add_module("flat", nn.Flatten())
+        network.add_module("linear", nn.Linear(3, 7))
+        network.pretrained_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32)}
+        return network
 
     monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
     weights = {"linear.weight": torch.randn(7, 3), "linear.bias": torch.randn(7), "head.weight": torch.zeros(2, 7)}
