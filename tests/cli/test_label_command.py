@@ -23,9 +23,6 @@ def test_a_file_of_another_kind_is_never_replaced(protoadapt, folder, model, nam
     assert name in err
     assert (folder / "out" / name).read_text() == "my own notes\n"
     assert [file.name for file in (folder / "out").iterdir() if file.is_file()] == [name]
-    (folder / "out" / name).unlink()
-    protoadapt("label", *places)
-    protoadapt("label", *places, "--set", "n_iter=1")  # its own files are replaced
 
 
 def test_folders_whose_names_are_not_text(protoadapt, folder, model):

@@ -168,12 +168,8 @@ def test_names_are_not_cut_where_they_differ_and_the_proposed_class_stands_first
     cut = "(all) => all.filter((one) => one.scrollWidth > one.clientWidth + 1).map((one) => one.textContent)"
     assert view.eval_on_selector_all(".side .name", cut) == []
     ends = "(all) => all.map((one) => one.lastChild.textContent)"
-    assert view.eval_on_selector_all(".tile.given .line .name", ends) == [
-        "Crow",
-        "Goldfinch",
-        "breasted_Nuthatch",
-        "necked_Raven",
-    ]
+    shown = view.eval_on_selector_all(".tile.given .line .name", ends)
+    assert shown == ["Crow", "Goldfinch", "breasted_Nuthatch", "necked_Raven"]
     right = "getBoundingClientRect().right"
     over = f"(all) => all.filter((one) => one.{right} > one.closest('.tile').{right}).length"
     assert view.eval_on_selector_all(".tile .name", over) == 0

@@ -1,14 +1,12 @@
-"""What the laws do not say of LaplacianShot and TIM: when an episode stops, ties, and priors."""
+"""What the laws do not say of LaplacianShot and TIM: when an episode stops, and priors."""
 
 import pytest
 import torch
 from helpers.cases import clouds
 
-from protoadapt.core.methods.common import class_means, neighbours, sq_distances, tied_argmax, unit
+from protoadapt.core.methods.common import class_means, unit
 from protoadapt.core.methods.laplacian_shot import laplacian_shot
 from protoadapt.core.methods.tim import tim_adm, tim_gd
-
-# ------------------------------------------------------------------------------------------- an episode stops by itself
 
 
 def test_laplacian_shot_stops_each_episode_by_itself():
@@ -20,22 +18,6 @@ def test_laplacian_shot_stops_each_episode_by_itself():
         rounds.add(next(n for n in range(21) if torch.equal(laplacian_shot(episodes[e : e + 1], n_iter=n), alone)))
     assert len(rounds) > 1  # else nothing was shown
     assert max(rounds) < 20
-
-
-# ---------------------------------------------------------------------------------------------------------------- ties
-
-
-def test_tied_neighbours_share_the_last_places():
-    points = torch.tensor([[0.0, 1.0, 1.0, -1.0, 5.0]]).mT[None]
-    shares = neighbours(sq_distances(points, points), 2)[0]
-    torch.testing.assert_close(shares[0], torch.tensor([0, 2 / 3, 2 / 3, 2 / 3, 0]))
-    torch.testing.assert_close(shares[1], torch.tensor([1.0, 0, 1, 0, 0]))
-    torch.testing.assert_close(shares[4], torch.tensor([0, 1.0, 1, 0, 0]))
-    assert (neighbours(torch.zeros(2, 1, 1), 2) == 0).all()
-
-
-def test_ties_of_the_best_share():
-    torch.testing.assert_close(tied_argmax(torch.tensor([1.0, 2.0, 2.0 + 1e-7])), torch.tensor([0.0, 0.5, 0.5]))
 
 
 def test_tim_gd_with_a_prior_descends_the_divergence_from_it():
