@@ -66,7 +66,6 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--way", "9"), "lower --way"),
         (("--shot", "30"), "lower --shot"),
         (("--method", "cipi"), "did you mean 'cipa'"),
         (("--method", "none"), "there is no method 'none': choose from "),
@@ -82,7 +81,6 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
         (("--set", "n_iter=2.5"), "n_iter is 2.5: it must be a whole number from 0 to 100,000"),
         (("--set", "tau=1", "--set", "tau=2"), "the setting 'tau' is given twice"),
         (("--protocol", "odd"), "choose balanced"),
-        (("--protocol", "semi"), "set --unlabeled to 1"),
         (("--unlabeled", "20"), "choose the semi protocol"),
         (("--alpha", "1"), "choose the dirichlet protocol"),
         (("--episodes", "0"), "a whole number from 1"),

@@ -8,8 +8,8 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from helpers.networks import save_model
 
-from paper.networks import save_fp16
 from protoadapt import UserError
 from protoadapt.cli.export_command import export_command as command
 from protoadapt.core.estimators import BAPAClassifier
@@ -17,7 +17,6 @@ from protoadapt.labeling import onnx_export
 from protoadapt.labeling.classifier import Classifier, save_classifier
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed
-from protoadapt.vision.networks.backbones import build, initialise
 
 SIZE = 16
 RNG = np.random.default_rng(0)
@@ -28,11 +27,9 @@ NAMES = ["cat", "Käfer, roter", "two\nlines"]
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
     """A model file, and the features that it gives PIXELS."""
-    network = build("conv4", 8)
-    initialise(network, torch.Generator().manual_seed(0))
     file = tmp_path_factory.mktemp("model") / "toy.safetensors"
-    about = {"backbone": "conv4", "width": 8, "dim": 8, "size": SIZE, "mean": [0.5, 0.4, 0.3], "std": [0.2, 0.3, 0.4]}
-    save_fp16(network, {**about, "crop": "none", "dataset": "toy"}, file)
+    about = {"backbone": "conv4", "width": 8, "size": SIZE, "dataset": "toy"}
+    save_model(file, **about, mean=[0.5, 0.4, 0.3], std=[0.2, 0.3, 0.4])
     return file, embed(*networks.load(file), PIXELS)
 
 

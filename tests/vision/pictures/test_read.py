@@ -14,7 +14,7 @@ from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.layouts import folder_files
 from protoadapt.vision.pictures import decode, formats
 from protoadapt.vision.pictures import read as reading
-from protoadapt.vision.pictures.decode import Picture, shrunk
+from protoadapt.vision.pictures.decode import Picture
 from protoadapt.vision.pictures.decode import decode as decode_picture
 from protoadapt.vision.pictures.decode import decode_bytes as pixels
 from protoadapt.vision.pictures.read import read_entry, read_file
@@ -43,16 +43,6 @@ def test_every_format_gives_the_same_picture(kind):
     seen = pixels(saved(half("red", "blue"), kind), 16).astype(int)
     expected = pixels(saved(half("red", "blue"), "BMP"), 16).astype(int)
     assert np.abs(seen - expected).mean() < 6
-
-
-def test_thumbnails_are_small_keep_their_shape_and_tell_nothing():
-    exif = Image.Exif()
-    exif[0x010E] = "where I live"
-    content = shrunk(saved(half("red", "blue", (800, 400)), "JPEG", exif=exif), 96)[0]
-    image = Image.open(io.BytesIO(content))
-    assert image.size == (96, 48)
-    assert not image.getexif()
-    assert b"where" not in content
 
 
 def test_what_is_no_picture_is_said_in_words():
