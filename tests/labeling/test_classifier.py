@@ -110,14 +110,9 @@ def damaged(tensors, metadata):
     for names in ("aabc", [1, 2, 3, 4], ["a", " ", "b", "c"], ["a", "Unknown", "b", "c"]):
         yield tensors, metadata | {"classes": list(names)}, "names, or one is called 'unknown'"
     yield tensors, metadata | {"classes": ["a", "b", "c", "\ud800"]}, "surrogates"
-    wrong = [
-        ("similarity", "eval"),
-        ("scale", "10"),
-        ("scale", True),
-        ("scale", 10**400),
-        ("temperature", float("nan")),
-    ]
-    wrong += [("temperature", 0), ("threshold", "low"), ("power", 3), ("l2", 1), ("model", {})]
+    wrong = [("similarity", "eval"), ("threshold", "low"), ("power", 3), ("l2", 1), ("model", {})]
+    wrong += [("scale", value) for value in ("10", True, 10**400)]
+    wrong += [("temperature", value) for value in (0, float("nan"))]
     wrong += [("model", MODEL | odd) for odd in ({"size": 10**6}, {"mean": [10**400] * 3}, {"name": "x" * 5000})]
     for key, value in wrong:
         yield tensors, metadata | {key: value}, "one of its settings is missing or has a wrong value"
