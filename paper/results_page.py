@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice_page import choice_section, winner
-from paper.choice_plans import CHOICES, MANY_VIEWS, ONE_VIEW, with_views
 from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, small_files_note
+from paper.main_plans import MAIN, MANY_VIEWS, ONE_VIEW, with_views
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
-from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
+from paper.tables import COMPARED, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
@@ -63,7 +62,6 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "semi": _semi,
         "figure3": _figure3,
         "cub_whole": _cub_whole,
-        **dict.fromkeys(CHOICES, lambda _, results: choice_section(CHOICES[name], results)),
     }
     if selects:
         table = table.only(selects)
@@ -76,7 +74,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         body += [DIFFERENCES, differences_table(table, results)] if table.differences else []
         body += [table.answer] if table.answer else []
     head = [f"## {table.title}", f"`python -m paper {name}`. {table.about}"]
-    return "\n\n".join([*head, *body, *_reasons(table, results, _not_chosen(name, results))])
+    return "\n\n".join([*head, *body, *_reasons(table, results)])
 
 
 def paper_table(table: Table, rows: Iterable[Row], results: Results) -> str:
@@ -100,28 +98,18 @@ def _accuracy_cells(row: Row, results: Results) -> list[str]:
 
 
 def _training_cells(run: Run, results: Results) -> list[str]:
-    training = results.training(run)
-    if not training:
+    if not results.training(run.cycles[-1]):
         return [""] * 4
     cycles = [cycle for one in run.cycles if (cycle := results.training(one))]
     seconds = " + ".join(f"{cycle['seconds']:.0f}" for cycle in cycles)
     epochs = " + ".join(str(cycle["config"]["epochs"]) for cycle in cycles)
     seeds = ", ".join(str(cycle["config"]["seed"]) for cycle in cycles)
-    return [f"{seconds} s", epochs, seeds, training["hardware"]]
+    return [f"{seconds} s", epochs, seeds, cycles[-1]["hardware"]]
 
 
-def _not_chosen(name: str, results: Results) -> list[Trial]:
-    """Novel classes of candidates that a rule did not choose: they are not read."""
-    if (choice := CHOICES.get(name)) is None:
-        return []
-    chosen = winner(choice, results)
-    return [trial for words, run in choice.candidates.items() if words != chosen for trial in choice.novel_trials(run)]
-
-
-def _reasons(table: Table, results: Results, unread: Sequence[Trial] = ()) -> list[str]:
+def _reasons(table: Table, results: Results) -> list[str]:
     """A line on missing results, with reasons."""
-    parts = [part for part in table.parts if part not in unread]
-    missing = unique(part.run for part in parts if not all(results.file(file) for file in part.files))
+    missing = unique(part.run for part in table.parts if not all(results.file(file) for file in part.files))
     absent = [f"{run.name} ({run.absent})" for run in missing if run.absent]
     late = [run.name for run in missing if not run.absent]
     lines = [f"Not measured: {', '.join(absent)}."] if absent else []
