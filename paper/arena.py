@@ -227,6 +227,7 @@ def _measured(
         fits[kind, alike] = fitted(validation, alike, device)
     found = fits[kind, alike]
     specs |= {one: method(FITTED[one], **settings) for one, settings in found.items()}
+    texts = {one: json.dumps(settings, separators=(",", ":")) for one, settings in found.items()}
 
     def results(chosen: Mapping[str, Method], on: Features, count: int) -> dict[str, Result]:
         options: dict[str, Any] = {**on.base, "episodes": count, "device": device}
@@ -240,13 +241,9 @@ def _measured(
     if words == "balanced":
         pairs += [(quick, one, TOLD_EQUAL) for one in EVEN]
     return [
-        Row(cell, one, against, *_numbers(group[one], group[against]), _text(found.get(one)))
+        Row(cell, one, against, *_numbers(group[one], group[against]), texts.get(one, ""))
         for group, one, against in pairs
     ]
-
-
-def _text(settings: dict[str, Any] | None) -> str:
-    return json.dumps(settings, separators=(",", ":")) if settings else ""
 
 
 def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:

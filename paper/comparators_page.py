@@ -25,10 +25,6 @@ NAMES = {
 }
 """Recipe → the method's name in the paper's tables."""
 DATASETS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB"}
-NOT_TRAINED = {
-    "TEAM": "there is no public code that an implementation could be checked against",
-}
-"""Why a row of the paper's tables is quoted only."""
 FEATURES = ("protonet", "cipa")
 EUCLID = "protonet(metric=euclid)"
 OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
@@ -72,8 +68,7 @@ def comparators_section(folder: Path) -> list[str]:
             *notes(document),
         ]
         parts += meta_table(document)
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in NOT_TRAINED.items())
-    return [*parts, f"Not trained here: {reasons}."]
+    return parts
 
 
 def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
+from paper.comparators_page import comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, small_files_note
 from paper.main_plans import MAIN, MANY_VIEWS, ONE_VIEW, with_views
 from paper.plan import Row, Run, Table, Trial, unique
@@ -38,17 +38,10 @@ def results_page(folder: Path) -> str:
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
     ]
     shown = [name for name, table in TABLES.items() if name != "glyphs" and any(map(results.file, table.files))]
-    return (
-        "\n\n".join(
-            [
-                *parts,
-                *records_section(results),
-                *(section(name, results) for name in shown),
-                *comparators_section(folder),
-            ]
-        )
-        + "\n"
-    )
+    parts += records_section(results)
+    parts += [section(name, results) for name in shown]
+    parts += comparators_section(folder)
+    return "\n\n".join(parts) + "\n"
 
 
 def section(name: str, results: Results, selects: Callable[[str], bool] | None = None) -> str:
@@ -57,11 +50,10 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
     sections = {
         "main": _main,
         "hct_ablation": _hct_ablation,
-        "alpha_sweep": _by_data,
         "inference": _inference,
         "semi": _semi,
-        "figure3": _figure3,
-        "cub_whole": _cub_whole,
+        "figure3": lambda table, results: ["![path of the prototypes](images/adaptation.png)"],
+        "cub_whole": lambda table, results: [_by_training(table.rows, results)],
     }
     if selects:
         table = table.only(selects)
@@ -146,7 +138,7 @@ def _main(table: Table, results: Results) -> list[str]:
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
         "one backbone (ResNet-12), loop and protocol: systems that train are the comparators below (empty: not trained "
         "on this dataset), methods of inference answer on the features of HCT_R (mini-ImageNet: after two cycles). "
-        + " ".join(f"{name} is quoted only: {reason}." for name, reason in NOT_TRAINED.items())
+        "TEAM is quoted only: there is no public code that an implementation could be checked against."
     )
     trained_here = read_comparators(results.folder)
     for data, quoted in LITERATURE.items():
@@ -206,16 +198,9 @@ def _source(row: Quoted) -> str:
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:
-    return [*_by_data(table, results), *_seeds(results)]
-
-
-def _by_data(table: Table, results: Results) -> list[str]:
     by_data = [(words, [row for row in table.rows if row.words[0] == words]) for words in ABLATED]
-    return [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
-
-
-def _cub_whole(table: Table, results: Results) -> list[str]:
-    return [_by_training(table.rows, results)]
+    parts = [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
+    return [*parts, *_seeds(results)]
 
 
 def _by_training(rows: Sequence[Row], results: Results) -> str:
@@ -284,9 +269,3 @@ def _semi(table: Table, results: Results) -> list[str]:
         "The paper's trends (an M counts as equal within a factor of two):",
         markdown(["the paper says", "here", "measured"], checks),
     ]
-
-
-def _figure3(table: Table, results: Results) -> list[str]:
-    if not any(results.file(task.files[0]) for task in table.tasks):
-        return ["The picture in the README is of an early run."]
-    return ["![path of the prototypes](images/adaptation.png)"]
