@@ -71,7 +71,7 @@ def folder_files(root: Path, folder: str, label: str, others: Counter[str] | Non
     `others` counts the suffixes of other files.
     """
     for place in (folder, f"{folder}/images"):
-        if files := [(f"{place}/{entry.name}", label) for entry in pictures_in(root / place, others)]:
+        if files := [(f"{place}/{name}", label) for name in pictures_in(root / place, others)]:
             return files
     return []
 
