@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from protoadapt.core.errors import UserError, no_such, whole_number
 from protoadapt.training.datasets import glyphs
@@ -84,16 +84,13 @@ def load_images(
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.
     where = [*([source.root.resolve()] if cache_dir and data_dir else []), *([resize] if resize else []), *plugins()]
-    known = len(class_list(name, split))
-
     key = fingerprint([FORMAT, name, split, size, crop, per_class, source.fingerprint, *where])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = read_pixels(entry, size)
     if cached is None:
-        pictures, classes = in_order(source, per_class, known)
-        options: dict[str, Any] = {"on_progress": on_progress}
-        options |= {"resize": resize, "skip": on_corrupt == "skip"}
-        write_pixels(entry, pictures, classes, size, **options)
+        pictures = in_order(source, per_class, len(class_list(name, split)))
+        skip = on_corrupt == "skip"
+        write_pixels(entry, pictures, size, resize=resize, skip=skip, on_progress=on_progress)
         cached = read_pixels(entry, size)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
