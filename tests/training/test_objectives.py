@@ -50,7 +50,7 @@ def head(linear, feature):
 
 
 def draw(layer=0, lam=1.0):
-    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32), "noise": 0}
+    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32), "seed": 0}
 
 
 def slow_cross_entropy(learner, images, labels):

@@ -19,7 +19,8 @@ class Learner(nn.Module):
 
     batch  "weak" (B, 3, H, W) uint8 and "labels" (B); when rows are mixed also "partner" (B, 3, H, W) uint8, the view
            (strong or weak) of each row's second picture, and "partner_labels" (B)
-    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "noise", DropBlock's seed
+    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "seed", that of DropBlock and of the
+           noise of heads
 
     All rows share one pass. Up to layer l it holds [weak, rotated, partner], so that weak and strong views share their
     BatchNorm statistics; there the mixed row takes the partner's place, and [weak, rotated, mixed] go on. So every
@@ -94,19 +95,16 @@ class Learner(nn.Module):
 
         b, r = len(weak), len(labels)
         layer = draw["layer"]
-        noise = generator = None
-        if (share := self.config.dropblock) or needs.noise:
-            generator = torch.Generator(weak.device).manual_seed(draw["noise"])
-            noise = partial(drop_blocks, share=share, generator=generator) if share else None
-        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
+        generator = torch.Generator(weak.device).manual_seed(draw["seed"])
+        share = self.config.dropblock
+        drop = partial(drop_blocks, share=share, generator=generator) if share else None
+        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, drop)
         if needs.partner:
             first, rotated, second = hidden.split([b, r - b, b])
             hidden = torch.cat([first, rotated, draw["lam"] * first + (1 - draw["lam"]) * second])
-        maps = self.backbone.maps_from(hidden, layer, noise)
+        maps = self.backbone.maps_from(hidden, layer, drop)
 
-        outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config)
-        if needs.places:
-            outputs.places = maps.flatten(1)
+        outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config, maps)
         outputs.noise = generator if self.training else None
         if needs.conditions:
             support, classes, _ = outputs.tasks(outputs.features)

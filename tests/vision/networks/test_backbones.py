@@ -122,12 +122,12 @@ def test_everything_gone_is_zero_not_nan():
     assert not drop_blocks(torch.ones(1, 1, 2, 2), 0.999999, seeded(3), 2).isnan().any()
 
 
-def test_only_the_last_two_stages_have_noise():
+def test_only_the_last_two_stages_drop_anything():
     network = build("resnet12", width=2).eval()
     initialise(network, seeded())
     x, sizes = torch.rand(2, 3, 32, 32), []
 
-    def noise(h):
+    def drop(h):
         sizes.append(tuple(h.shape[1:]))
         return h
 
@@ -135,5 +135,5 @@ def test_only_the_last_two_stages_have_noise():
         plain = network(x)
         for layer in range(5):
             sizes.clear()
-            assert torch.equal(network.forward_from(network.forward_to(x, layer, noise), layer, noise=noise), plain)
+            assert torch.equal(network.forward_from(network.forward_to(x, layer, drop), layer, drop=drop), plain)
             assert sizes == [(8, 4, 4), (16, 2, 2)]

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import no_such, whole_number
 
-AddNoise = Callable[[Tensor], Tensor]
-"""Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
+Drop = Callable[[Tensor], Tensor]
+"""What training does to the hidden features of the last two stages: `drop_blocks`."""
 
 
 class Staged(nn.Module):
@@ -29,23 +29,23 @@ class Staged(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.dim = dim
 
-    def forward_to(self, x: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
+    def forward_to(self, x: Tensor, layer: int, drop: Drop | None = None) -> Tensor:
         """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
-        return self._between(x, 0, layer, noise)
+        return self._between(x, 0, layer, drop)
 
-    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: AddNoise | None = None) -> Tensor:
+    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, drop: Drop | None = None) -> Tensor:
         """Hidden features at mixing layer `layer` to features (B, D), float32 whatever the stages compute in."""
-        return generalised_mean(self.maps_from(h, layer, noise), pooling)
+        return generalised_mean(self.maps_from(h, layer, drop), pooling)
 
-    def maps_from(self, h: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
+    def maps_from(self, h: Tensor, layer: int, drop: Drop | None = None) -> Tensor:
         """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W'), before their mean."""
-        return self._between(h, layer, len(self.stages), noise)
+        return self._between(h, layer, len(self.stages), drop)
 
-    def _between(self, h: Tensor, first: int, last: int, noise: AddNoise | None) -> Tensor:
+    def _between(self, h: Tensor, first: int, last: int, drop: Drop | None) -> Tensor:
         for number in range(first, last):
             h = self.stages[number](h)
-            if noise and number >= len(self.stages) - 2:
-                h = noise(h)
+            if drop and number >= len(self.stages) - 2:
+                h = drop(h)
         return h
 
     def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.backbones import AddNoise, Staged
+from protoadapt.vision.networks.backbones import Drop, Staged
 from protoadapt.vision.networks.lite import Convolution
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, OnnxEngine, keep_graph
 
@@ -35,7 +35,7 @@ class OnnxNetwork(Staged):
         super().__init__([], dim)
         self.engine = engine
 
-    def maps_from(self, h: Tensor, layer: int = 0, noise: AddNoise | None = None) -> Tensor:
+    def maps_from(self, h: Tensor, layer: int = 0, drop: Drop | None = None) -> Tensor:
         """(B, 3, H, W) to (B, C, H', W')."""
         return torch.from_numpy(self.engine.maps(h.contiguous().numpy()))
 
