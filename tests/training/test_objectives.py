@@ -117,7 +117,7 @@ def test_mixing_at_every_layer(batch, name, layer):
     for i in range(B):
         one = learner.backbone.forward_to(normal(batch["weak"][i]), layer)
         two = learner.backbone.forward_to(normal(batch["partner"][i]), layer)
-        feature = learner.backbone.forward_from(lam * one + (1 - lam) * two, layer)[0]
+        feature = learner.backbone.maps_from(lam * one + (1 - lam) * two, layer).mean((2, 3))[0]
         target = [0.0] * C
         target[int(batch["labels"][i])] += lam
         target[int(batch["partner_labels"][i])] += 1 - lam

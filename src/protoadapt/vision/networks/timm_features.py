@@ -6,25 +6,14 @@ from typing import Any
 
 import torch
 from safetensors.torch import load_file
-from torch import Tensor, nn
+from torch import nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision.networks.cards import first_line, network_metadata
 from protoadapt.vision.pictures.decode import Resize
 
 
-class TimmFeatures(nn.Module):
-    """The pooled features (B, D) of a timm network, before its classifier."""
-
-    def __init__(self, network: Any):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(x).float()
-
-
-def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[str, Any]]:
+def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, Any]]:
     """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
 
     name : as timm writes it; with NAME@FILE the weights come from a file, and nothing is downloaded.
@@ -37,7 +26,7 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
     except RuntimeError as error:  # torchvision, which timm imports, made for another torch
         raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
     try:
-        network = TimmFeatures(timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval())
+        network: Any = timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval()
     except Exception as error:  # an unknown name, weights that are not published, no network connection
         raise UserError(
             f"timm cannot load the network {name!r} ({first_line(error)}): choose one that "
@@ -45,8 +34,8 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
             f"file (timm:{name}@FILE)"
         ) from error
     if file:
-        _fill(network.network, Path(file))
-    settings = network.network.pretrained_cfg
+        _fill(network, Path(file))
+    settings = network.pretrained_cfg
     channels, height, width = settings["input_size"]
     resize = _resize(settings)
     if channels != 3 or height != width or resize.mode not in ("center", "squash"):
