@@ -108,10 +108,7 @@ def read(file: Path) -> list[Row]:
 
     with open(file, encoding="utf-8", newline="") as lines:
         table = list(csv.reader(lines))[1:]
-    return [
-        Row(*one[:3], int(one[3]), *map(number, one[4:11]), one[11])  # type: ignore[arg-type]
-        for one in table
-    ]
+    return [Row(*one[:3], int(one[3]), *map(number, one[4:11]), one[11]) for one in table]  # type: ignore[arg-type]
 
 
 def run(

@@ -80,7 +80,8 @@ def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:
         own = found.get(own_label(system, found))
         cells = [name, system["start"] or "random weights", _quoted(system["recipe"], dataset, (1, 5).index(shot))]
         cells += [_cell(own), *(_cell(found.get(label)) for label in FEATURES), _difference(own)]
-        rows.append([*cells, _seconds(system["training"])])
+        seconds = system["training"].get("seconds")
+        rows.append([*cells, f"{seconds:.0f} s" if seconds else ""])
     return markdown(header, rows)
 
 
@@ -156,7 +157,3 @@ def _difference(entry: dict[str, Any] | None) -> str:
         return ""
     points, half = entry["minus_reference"]
     return f"{points:+.2f} ± {half:.2f}"
-
-
-def _seconds(training: dict[str, Any]) -> str:
-    return f"{training['seconds']:.0f} s" if training.get("seconds") else ""
