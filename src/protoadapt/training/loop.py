@@ -224,7 +224,7 @@ class Run:
             t.copy_(before[name])
 
     def enter(self, phase: Phase) -> None:
-        self.learner.set_phase(phase.weights, self.teachers[phase.teacher] if phase.teacher else None)
+        self.learner.set_phase(phase, self.teachers[phase.teacher] if phase.teacher else None)
         self.model.train()
 
     def plan(self, epoch: int) -> Plan:

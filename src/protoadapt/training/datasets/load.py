@@ -1,11 +1,11 @@
 """One split of a dataset, by name."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
 from protoadapt.core.errors import UserError, no_such, whole_number
+from protoadapt.core.files import cache_folder
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import SPLITS, class_list, download_hint, find_dataset, search
 from protoadapt.vision.pictures.decode import Resize
@@ -105,8 +105,7 @@ def _source(
     """The source of the pictures, and the default place of their cache."""
     _, dataset = find_dataset(name)
     if not dataset.layouts:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
+        return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), cache_folder()
     source = search(name, split, data_dir, crop)
     if source is not None:
         return source, Path(str(data_dir), ".protoadapt-cache")

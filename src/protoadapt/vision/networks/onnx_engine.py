@@ -15,7 +15,7 @@ import numpy as np
 
 import protoadapt
 from protoadapt.core.errors import UserError, clean_json
-from protoadapt.core.files import sha256_of, written_whole
+from protoadapt.core.files import cache_folder, sha256_of, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
 
@@ -107,9 +107,7 @@ class OnnxEngine:
 
 def graph_folder() -> Path:
     """Where graphs are kept."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    home = stated if stated.is_absolute() else Path.home() / ".cache"  # by the standard, relative paths do not count
-    return home / "protoadapt" / "networks"
+    return cache_folder() / "networks"
 
 
 def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:

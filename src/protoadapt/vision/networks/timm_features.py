@@ -5,11 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save
 from torch import nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision.networks.cards import first_line, network_metadata
+from protoadapt.vision.networks.model_files import plain
 from protoadapt.vision.pictures.decode import Resize
 
 
@@ -79,7 +80,4 @@ def _resize(settings: dict[str, Any]) -> Resize:
 
 def _digest(network: nn.Module, resize: Resize) -> str:
     """A hash of the weights and of how pictures are resized: stored features depend on both."""
-    digest = hashlib.sha256(repr(tuple(resize)).encode())
-    for key, tensor in network.state_dict().items():
-        digest.update(key.encode() + tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]
+    return hashlib.sha256(repr(tuple(resize)).encode() + save(plain(network.state_dict()))).hexdigest()[:16]
