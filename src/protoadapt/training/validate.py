@@ -14,7 +14,7 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.heads import as_method
 from protoadapt.core.protocol import Protocol
 from protoadapt.training.learner import Learner
-from protoadapt.vision.embed import embed_batches
+from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import film
 
 _METHODS = ("cipa", "protonet")
@@ -49,10 +49,8 @@ def validate(
     device = learner.mean.device
 
     def embedded(**options: Any) -> Tensor:
-        chunks = ((start, pixels[start : start + _CHUNK]) for start in range(0, len(pixels), _CHUNK))
         with autocast():
-            parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
-        return torch.cat(parts).to(device)
+            return embed(learner.backbone, metadata, pixels, batch=_CHUNK, **options).to(device, torch.float32)
 
     features = rows = embedded()
     name, head, pictures = learner.config.head, learner.few_shot_head, None
