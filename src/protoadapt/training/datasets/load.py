@@ -9,7 +9,7 @@ from protoadapt.core.files import cache_folder
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import SPLITS, class_list, download_hint, find_dataset, search
 from protoadapt.vision.pictures.decode import Resize
-from protoadapt.vision.pictures.formats import plugins
+from protoadapt.vision.pictures.formats import BUILT_IN, readable
 from protoadapt.vision.pictures.split import (
     FORMAT,
     Images,
@@ -83,7 +83,9 @@ def load_images(
     source, home = _source(name, split, data_dir, crop, per_class)
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.
-    where = [*([source.root.resolve()] if cache_dir and data_dir else []), *([resize] if resize else []), *plugins()]
+    where: list[object] = [source.root.resolve()] if cache_dir and data_dir else []
+    where += [resize] if resize else []
+    where += [name for name in readable() if name not in BUILT_IN]
     key = fingerprint([FORMAT, name, split, size, crop, per_class, source.fingerprint, *where])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = read_pixels(entry, size)
