@@ -41,7 +41,7 @@ class Learner(nn.Module):
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
         self.phase = config.phases[0]
         self.teacher: Callable[[Tensor], Tensor] | None = None
-        makers = heads_of(config.objectives)
+        makers = heads_of(name for phase in config.phases for name in phase.weights)
         self.head_names = tuple(makers)
         for name, make in makers.items():  # last: random numbers are drawn in this order
             setattr(self, name, make(backbone, n_classes, config))

@@ -46,12 +46,13 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, 
         )
     with torch.inference_mode():
         dim = network(torch.zeros(1, 3, height, width)).shape[1]  # not always `num_features`: MobileNetV3 has a head
+    decides = repr(tuple(resize)).encode() + save(plain(network.state_dict()))  # stored features depend on both
     return network, network_metadata(
         f"timm:{name}",
         "choose another network",
         backbone=f"timm:{name}",
         dim=dim,
-        weights=_digest(network, resize),
+        weights=hashlib.sha256(decides).hexdigest()[:16],
         size=int(height),
         resize=resize,
         mean=list(settings["mean"]),
@@ -76,8 +77,3 @@ def _resize(settings: dict[str, Any]) -> Resize:
     """timm's evaluation transform, with the defaults of `timm.data.resolve_data_config`."""
     interpolation = settings.get("interpolation") or "bicubic"
     return Resize(float(settings.get("crop_pct") or 0.875), interpolation, settings.get("crop_mode") or "center")
-
-
-def _digest(network: nn.Module, resize: Resize) -> str:
-    """A hash of the weights and of how pictures are resized: stored features depend on both."""
-    return hashlib.sha256(repr(tuple(resize)).encode() + save(plain(network.state_dict()))).hexdigest()[:16]

@@ -124,8 +124,7 @@ def _memory_is_left() -> bool:
     If not, any error of a decoder may be due to that, whatever it says. If so, it is the file's: a damaged one can make
     pillow ask for more memory than there is.
     """
-    try:
+    with suppress(MemoryError):
         np.empty(4 * MAX_PIXELS, np.uint8)  # reserved, and given back untouched
-    except MemoryError:
-        return False
-    return True
+        return True
+    return False
