@@ -108,10 +108,7 @@ def read(file: Path) -> list[Row]:
 
     with open(file, encoding="utf-8", newline="") as lines:
         table = list(csv.reader(lines))[1:]
-    return [
-        Row(*one[:3], int(one[3]), *map(number, one[4:11]), one[11])  # type: ignore[arg-type]
-        for one in table
-    ]
+    return [Row(*one[:3], int(one[3]), *map(number, one[4:11]), one[11]) for one in table]  # type: ignore[arg-type]
 
 
 def run(
@@ -227,6 +224,7 @@ def _measured(
         fits[kind, alike] = fitted(validation, alike, device)
     found = fits[kind, alike]
     specs |= {one: method(FITTED[one], **settings) for one, settings in found.items()}
+    texts = {one: json.dumps(settings, separators=(",", ":")) for one, settings in found.items()}
 
     def results(chosen: Mapping[str, Method], on: Features, count: int) -> dict[str, Result]:
         options: dict[str, Any] = {**on.base, "episodes": count, "device": device}
@@ -240,13 +238,9 @@ def _measured(
     if words == "balanced":
         pairs += [(quick, one, TOLD_EQUAL) for one in EVEN]
     return [
-        Row(cell, one, against, *_numbers(group[one], group[against]), _text(found.get(one)))
+        Row(cell, one, against, *_numbers(group[one], group[against]), texts.get(one, ""))
         for group, one, against in pairs
     ]
-
-
-def _text(settings: dict[str, Any] | None) -> str:
-    return json.dumps(settings, separators=(",", ":")) if settings else ""
 
 
 def fitted(validation: Features, protocol: Protocol, device: str) -> dict[str, dict[str, Any]]:

@@ -25,10 +25,6 @@ NAMES = {
 }
 """Recipe → the method's name in the paper's tables."""
 DATASETS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB"}
-NOT_TRAINED = {
-    "TEAM": "there is no public code that an implementation could be checked against",
-}
-"""Why a row of the paper's tables is quoted only."""
 FEATURES = ("protonet", "cipa")
 EUCLID = "protonet(metric=euclid)"
 OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
@@ -72,8 +68,7 @@ def comparators_section(folder: Path) -> list[str]:
             *notes(document),
         ]
         parts += meta_table(document)
-    reasons = "; ".join(f"{name}: {reason}" for name, reason in NOT_TRAINED.items())
-    return [*parts, f"Not trained here: {reasons}."]
+    return parts
 
 
 def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:
@@ -85,7 +80,8 @@ def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:
         own = found.get(own_label(system, found))
         cells = [name, system["start"] or "random weights", _quoted(system["recipe"], dataset, (1, 5).index(shot))]
         cells += [_cell(own), *(_cell(found.get(label)) for label in FEATURES), _difference(own)]
-        rows.append([*cells, _seconds(system["training"])])
+        seconds = system["training"].get("seconds")
+        rows.append([*cells, f"{seconds:.0f} s" if seconds else ""])
     return markdown(header, rows)
 
 
@@ -161,7 +157,3 @@ def _difference(entry: dict[str, Any] | None) -> str:
         return ""
     points, half = entry["minus_reference"]
     return f"{points:+.2f} ± {half:.2f}"
-
-
-def _seconds(training: dict[str, Any]) -> str:
-    return f"{training['seconds']:.0f} s" if training.get("seconds") else ""

@@ -17,7 +17,6 @@ CROPS: dict[str, tuple[str, str, dict[str, Any]]] = {  # name, crop, budget
     "whole pictures": ("whole", "none", {"epochs": 80, "scale": 0.25}),
     "boxes": ("box", "box", {"epochs": 80}),
 }
-PAPER_SCHEDULE = {"weak_crop": "pad", "jitter": 0, "optimizer": "adam", "lr": 0.001, "warmup": 0}
 PAPER_CUB = TRAINING["CUB"]
 WHOLE_INFERENCE = {words: INFERENCE[words] for words in ("PN", "CIPA")}
 WHOLE_METHODS = tuple(spec for spec, _ in WHOLE_INFERENCE.values())

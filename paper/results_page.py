@@ -6,15 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from paper.choice_page import choice_section, winner
-from paper.choice_plans import CHOICES, MANY_VIEWS, ONE_VIEW, with_views
-from paper.comparators_page import NOT_TRAINED, comparators_section, here, read_comparators
+from paper.comparators_page import comparators_section, here, read_comparators
 from paper.difference_tables import differences_table, small_files_note
+from paper.main_plans import MAIN, MANY_VIEWS, ONE_VIEW, with_views
 from paper.plan import Row, Run, Table, Trial, unique
 from paper.quoted import LITERATURE, Quoted
 from paper.records_page import records_section
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
-from paper.tables import COMPARED, MAIN, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
+from paper.tables import COMPARED, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
@@ -39,17 +38,10 @@ def results_page(folder: Path) -> str:
         "`python -m paper TABLE --data DIR` makes a table from scratch, or resumes.",
     ]
     shown = [name for name, table in TABLES.items() if name != "glyphs" and any(map(results.file, table.files))]
-    return (
-        "\n\n".join(
-            [
-                *parts,
-                *records_section(results),
-                *(section(name, results) for name in shown),
-                *comparators_section(folder),
-            ]
-        )
-        + "\n"
-    )
+    parts += records_section(results)
+    parts += [section(name, results) for name in shown]
+    parts += comparators_section(folder)
+    return "\n\n".join(parts) + "\n"
 
 
 def section(name: str, results: Results, selects: Callable[[str], bool] | None = None) -> str:
@@ -58,12 +50,10 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
     sections = {
         "main": _main,
         "hct_ablation": _hct_ablation,
-        "alpha_sweep": _by_data,
         "inference": _inference,
         "semi": _semi,
-        "figure3": _figure3,
-        "cub_whole": _cub_whole,
-        **dict.fromkeys(CHOICES, lambda _, results: choice_section(CHOICES[name], results)),
+        "figure3": lambda table, results: ["![path of the prototypes](images/adaptation.png)"],
+        "cub_whole": lambda table, results: [_by_training(table.rows, results)],
     }
     if selects:
         table = table.only(selects)
@@ -76,7 +66,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         body += [DIFFERENCES, differences_table(table, results)] if table.differences else []
         body += [table.answer] if table.answer else []
     head = [f"## {table.title}", f"`python -m paper {name}`. {table.about}"]
-    return "\n\n".join([*head, *body, *_reasons(table, results, _not_chosen(name, results))])
+    return "\n\n".join([*head, *body, *_reasons(table, results)])
 
 
 def paper_table(table: Table, rows: Iterable[Row], results: Results) -> str:
@@ -100,28 +90,18 @@ def _accuracy_cells(row: Row, results: Results) -> list[str]:
 
 
 def _training_cells(run: Run, results: Results) -> list[str]:
-    training = results.training(run)
-    if not training:
+    if not results.training(run.cycles[-1]):
         return [""] * 4
     cycles = [cycle for one in run.cycles if (cycle := results.training(one))]
     seconds = " + ".join(f"{cycle['seconds']:.0f}" for cycle in cycles)
     epochs = " + ".join(str(cycle["config"]["epochs"]) for cycle in cycles)
     seeds = ", ".join(str(cycle["config"]["seed"]) for cycle in cycles)
-    return [f"{seconds} s", epochs, seeds, training["hardware"]]
+    return [f"{seconds} s", epochs, seeds, cycles[-1]["hardware"]]
 
 
-def _not_chosen(name: str, results: Results) -> list[Trial]:
-    """Novel classes of candidates that a rule did not choose: they are not read."""
-    if (choice := CHOICES.get(name)) is None:
-        return []
-    chosen = winner(choice, results)
-    return [trial for words, run in choice.candidates.items() if words != chosen for trial in choice.novel_trials(run)]
-
-
-def _reasons(table: Table, results: Results, unread: Sequence[Trial] = ()) -> list[str]:
+def _reasons(table: Table, results: Results) -> list[str]:
     """A line on missing results, with reasons."""
-    parts = [part for part in table.parts if part not in unread]
-    missing = unique(part.run for part in parts if not all(results.file(file) for file in part.files))
+    missing = unique(part.run for part in table.parts if not all(results.file(file) for file in part.files))
     absent = [f"{run.name} ({run.absent})" for run in missing if run.absent]
     late = [run.name for run in missing if not run.absent]
     lines = [f"Not measured: {', '.join(absent)}."] if absent else []
@@ -158,7 +138,7 @@ def _main(table: Table, results: Results) -> list[str]:
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
         "one backbone (ResNet-12), loop and protocol: systems that train are the comparators below (empty: not trained "
         "on this dataset), methods of inference answer on the features of HCT_R (mini-ImageNet: after two cycles). "
-        + " ".join(f"{name} is quoted only: {reason}." for name, reason in NOT_TRAINED.items())
+        "TEAM is quoted only: there is no public code that an implementation could be checked against."
     )
     trained_here = read_comparators(results.folder)
     for data, quoted in LITERATURE.items():
@@ -218,16 +198,9 @@ def _source(row: Quoted) -> str:
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:
-    return [*_by_data(table, results), *_seeds(results)]
-
-
-def _by_data(table: Table, results: Results) -> list[str]:
     by_data = [(words, [row for row in table.rows if row.words[0] == words]) for words in ABLATED]
-    return [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
-
-
-def _cub_whole(table: Table, results: Results) -> list[str]:
-    return [_by_training(table.rows, results)]
+    parts = [part for words, rows in by_data for part in (f"### {words}", _by_training(rows, results))]
+    return [*parts, *_seeds(results)]
 
 
 def _by_training(rows: Sequence[Row], results: Results) -> str:
@@ -296,9 +269,3 @@ def _semi(table: Table, results: Results) -> list[str]:
         "The paper's trends (an M counts as equal within a factor of two):",
         markdown(["the paper says", "here", "measured"], checks),
     ]
-
-
-def _figure3(table: Table, results: Results) -> list[str]:
-    if not any(results.file(task.files[0]) for task in table.tasks):
-        return ["The picture in the README is of an early run."]
-    return ["![path of the prototypes](images/adaptation.png)"]

@@ -9,13 +9,10 @@ MILLION = 1_000_000
 
 
 def numbers(record: Mapping[str, Any]) -> str:
-    """Markdown; parts that are not measured are left out."""
-    parts = [f"Written from `results/benchmark-scale.json` (`python -m benchmarks.scale`), {record['hardware']}."]
-    if "label" in record:
-        parts.append(_label(record["label"]))
-    if "extract" in record:
-        parts += _extract(record["extract"], record.get("extract-cuda"), record.get("extract-cuda-small"))
-    return "\n\n".join(parts)
+    """Markdown."""
+    about = f"Written from `results/benchmark-scale.json` (`python -m benchmarks.scale`), {record['hardware']}."
+    small = _small_pictures(record["extract-cuda-small"])
+    return "\n\n".join([about, _label(record["label"]), _cpu(record["extract"]), small, _gpu(record["extract-cuda"])])
 
 
 def _label(record: Mapping[str, Any]) -> str:
@@ -57,23 +54,24 @@ def _label(record: Mapping[str, Any]) -> str:
     )
 
 
-def _extract(record: Mapping[str, Any], gpu: Mapping[str, Any] | None, small: Mapping[str, Any] | None) -> list[str]:
+def _cpu(record: Mapping[str, Any]) -> str:
     decoding = record["decoding_per_core"]
     limit = _limit(decoding * record["cores"], record["network"])
-    parts = [
+    return (
         f"Extraction on {record['hardware']}, ResNet-12 at 84 pixels, JPEG files of 500 × 375: "
         f"{record['extract']:,.1f} pictures/s, {100 * record['share']:.0f} % of the network alone in one process "
         f"({record['network']:,.1f}/s). "
         f"Decoding alone reaches {decoding:,.0f} pictures/s per core: {limit} limits."
-    ]
-    if small is not None:
-        parts.append(
-            f"On {small['hardware']} with {small['cores']} cores, small pictures ({small['of']}): "
-            f"{small['extract_steady']:,.0f} pictures/s in steady state, "
-            f"{100 * small['extract_steady'] / small['network']:.0f} % of the forward pass alone on a ready batch "
-            f"({small['network']:,.0f}/s)."
-        )
-    return parts if gpu is None else [*parts, _gpu(gpu)]
+    )
+
+
+def _small_pictures(record: Mapping[str, Any]) -> str:
+    return (
+        f"On {record['hardware']} with {record['cores']} cores, small pictures ({record['of']}): "
+        f"{record['extract_steady']:,.0f} pictures/s in steady state, "
+        f"{100 * record['extract_steady'] / record['network']:.0f} % of the forward pass alone on a ready batch "
+        f"({record['network']:,.0f}/s)."
+    )
 
 
 def _gpu(record: Mapping[str, Any]) -> str:

@@ -40,13 +40,13 @@ def trained(
     return Trial(Run(own_name, recipe, given(**settings)), dataset, crop, methods=ABLATION_METHODS)
 
 
-def training_rows(chosen: list[tuple[str, float | None]]) -> tuple[Row, ...]:
+def training_rows() -> tuple[Row, ...]:
     return tuple(
         Row((data, TRAINED[recipe], f"{alpha:g}" if alpha else "", words), trained(recipe, alpha, *where), spec, pair)
         for data, where in ABLATED.items()
-        for recipe, alpha in chosen
+        for (recipe, alpha), pairs in TRAINING[data].items()
         for words, (spec, column) in INFERENCE.items()
-        for pair in [TRAINING[data][recipe, alpha][column]]
+        for pair in [pairs[column]]
     )
 
 

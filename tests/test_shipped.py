@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from paper.choice_plans import CHOSEN, CUB_BOX, MINI_WIDE_EPNET
+from paper.main_plans import CUB_WHOLE_EPNET, MAIN, THREE, WIDE_EPNET, WIDE_SECOND_EPNET
+from paper.plan import Run
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
 from protoadapt.core.results import RESULT, read_results
@@ -20,11 +21,12 @@ from protoadapt.training.datasets.registry import search
 from protoadapt.vision import networks
 from protoadapt.vision.extraction import extract_features
 from protoadapt.vision.networks import SHIPPED, cards
+from protoadapt.vision.networks.joined import joined_weights
 from protoadapt.vision.networks.model_files import load_weights
 
 RESULTS = Path(__file__).parent.parent / "results"
-RUNS = {"cifar-fs": CHOSEN["choice_cifar_fs"], "fc100": CHOSEN["choice_fc100"], "mini-imagenet": CHOSEN["choice"]}
-RUNS |= {"cub": CUB_BOX}
+ROWS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB, boxes"}
+RUNS = {name: MAIN[words][1].run for name, words in ROWS.items()}
 DATA = Path(os.environ.get("PROTOADAPT_DATA", ""))
 HERE = [name for name in SHIPPED if cards.weights_file(name)]
 
@@ -56,16 +58,26 @@ def test_result_files_are_read():
     assert sum(len(read_results(document)) for document in documents if document.get("schema") == RESULT) > 400
 
 
-@pytest.mark.parametrize("run", [MINI_WIDE_EPNET, CHOSEN["wide"], CHOSEN["choice_cub_whole"]], ids=lambda run: run.name)
-def test_networks_of_the_results_that_do_not_ship_are_kept(run):
-    """`paper/weights`, in parts where they are large: joined they are the file whose rows are published."""
+def weights_of(run: Run) -> set[str]:
+    """The hashes of the networks of its published rows."""
+    files = [*(RESULTS / run.name).glob("novel-*.json")]
+    assert files
+    return {r["features"]["weights"] for file in files for r in read_results(json.loads(file.read_text()))}
+
+
+def kept(run: Run) -> str:
+    """The hash of a network in `paper/weights`, in parts where it is large."""
     parts = sorted((RESULTS.parent / "paper" / "weights").glob(f"{run.name}.safetensors*"))
     assert parts
     assert all(part.stat().st_size < 16 << 20 for part in parts)
-    joined = sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()[:16]
-    for shot in (1, 5):
-        file = RESULTS / run.name / f"val-{shot}shot.json"
-        assert {r["features"]["weights"] for r in read_results(json.loads(file.read_text()))} == {joined}
+    return sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()[:16]
+
+
+def test_networks_of_the_results_that_do_not_ship_are_kept():
+    for run in (CUB_WHOLE_EPNET, WIDE_SECOND_EPNET):
+        assert weights_of(run) == {kept(run)}
+    mini = cards.find_card("mini-imagenet")["weights"]
+    assert weights_of(THREE) == {joined_weights([kept(WIDE_SECOND_EPNET), kept(WIDE_EPNET), mini])}
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks.comparators import SYSTEMS, merged, merged_files, training_record
-from paper.comparators_page import NAMES, NOT_TRAINED, own_label, read_comparators
+from paper.comparators_page import NAMES, own_label, read_comparators
 from paper.quoted import LITERATURE
 from protoadapt.core.errors import UserError
 from protoadapt.core.evaluate import compare
@@ -80,7 +80,6 @@ def test_what_is_kept_of_training():
 def test_systems_and_names_are_known():
     quoted = {row.method for rows in LITERATURE.values() for row in rows}
     assert set(NAMES.values()) <= quoted
-    assert set(NOT_TRAINED) <= quoted
     for system in SYSTEMS.values():
         assert system.start in ("", *SYSTEMS)
         assert not earlier_run(system.recipe) or system.start, "a recipe that starts from a network is given one"

@@ -10,19 +10,18 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from paper.choice_page import choice_table, judged, winner
-from paper.choice_plans import CHOICES, CHOSEN, with_views
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
+from paper.main_plans import MAIN, with_views
 from paper.results_page import results_page, section
-from paper.stored_results import SHOTS, Results
-from paper.tables import MINI_CHOSEN, TABLES, UNLABELLED
+from paper.stored_results import Results
+from paper.tables import TABLES, UNLABELLED
 from paper.trends import saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.results import pack
 
 RESULTS = Path(__file__).parents[2] / "results"
-TRIAL = with_views(MINI_CHOSEN)
+TRIAL = with_views(MAIN["mini-ImageNet"][1])
 EARLIER = {"method": "cipa", "arguments": {**method("cipa").settings, "tau": 12.0}}
 
 
@@ -159,44 +158,3 @@ def test_a_figure_is_drawn_from_its_results(tmp_path, name):
     FIGURES[name](tmp_path)
     with Image.open(tmp_path / name) as picture:
         assert len(picture.convert("RGB").getcolors(1 << 20)) > 50
-
-
-CHOICE = CHOICES["choice"]
-FIRST, SECOND, *_ = CHOICE.candidates
-
-
-def judge(folder, words: str, rights: list[int]) -> None:
-    """Results of a candidate on the validation classes of the first places where it is judged."""
-    for trial, right in zip(CHOICE.trials(CHOICE.candidates[words]).values(), rights):
-        for shot in SHOTS:
-            write(folder, trial.file(shot), [record("cipa", [right, right + shot])])
-
-
-@pytest.mark.parametrize("name", CHOSEN)
-def test_a_main_row_is_what_the_rule_chose_on_validation_classes(name):
-    choice = CHOICES[name]
-    assert choice.candidates[winner(choice, Results(RESULTS))] == CHOSEN[name]
-    for run in choice.candidates.values():
-        assert all(trial.split == "val" for trial in choice.trials(run).values())
-        assert all(trial.split == "novel" for trial in choice.novel_trials(run))
-
-
-def test_the_highest_mean_over_all_validation_classes_wins(tmp_path):
-    """The first is ahead on mini-ImageNet, the second by more on CUB."""
-    judge(tmp_path, FIRST, [60, 40, 40])
-    judge(tmp_path, SECOND, [55, 46, 46])
-    results = Results(tmp_path)
-    assert winner(CHOICE, results) == SECOND
-    mean, _ = judged(CHOICE.trials(CHOICE.candidates[FIRST]), results)
-    assert mean == pytest.approx(100 * (140 / 3 + 1.5) / 75)
-    chosen = next(line for line in choice_table(CHOICE, results).splitlines() if "chosen" in line)
-    assert chosen.startswith(f"| {SECOND} |")
-
-
-def test_a_candidate_without_all_results_is_not_chosen(tmp_path):
-    judge(tmp_path, FIRST, [40, 40, 40])
-    judge(tmp_path, SECOND, [70, 70])
-    results = Results(tmp_path)
-    assert winner(CHOICE, results) == FIRST
-    assert "not measured" in choice_table(CHOICE, results)
-    assert winner(CHOICE, Results(tmp_path / "empty")) is None

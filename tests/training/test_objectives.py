@@ -24,7 +24,6 @@ def make(weights, training=False, **settings):
     config = TrainConfig(phases=(Phase(1.0, weights, teacher),), size=SIDE, batch=B, **settings)
     learner = Learner(build("conv4", width=4), C, MEAN, STD, config)
     initialise(learner, torch.Generator().manual_seed(1))
-    learner.set_phase(weights)
     return learner.train(training)
 
 
@@ -50,7 +49,7 @@ def head(linear, feature):
 
 
 def draw(layer=0, lam=1.0):
-    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32), "noise": 0}
+    return {"layer": layer, "lam": torch.tensor(lam, dtype=torch.float32), "seed": 0}
 
 
 def slow_cross_entropy(learner, images, labels):
@@ -117,7 +116,7 @@ def test_mixing_at_every_layer(batch, name, layer):
     for i in range(B):
         one = learner.backbone.forward_to(normal(batch["weak"][i]), layer)
         two = learner.backbone.forward_to(normal(batch["partner"][i]), layer)
-        feature = learner.backbone.forward_from(lam * one + (1 - lam) * two, layer)[0]
+        feature = learner.backbone.maps_from(lam * one + (1 - lam) * two, layer).mean((2, 3))[0]
         target = [0.0] * C
         target[int(batch["labels"][i])] += lam
         target[int(batch["partner_labels"][i])] += 1 - lam
@@ -185,7 +184,7 @@ def test_distillation_is_the_softened_divergence():
 def test_a_head_that_a_phase_leaves_alone_gets_a_zero_gradient(batch):
     """Distributed training waits for a gradient of every parameter."""
     learner = make({"ce": 1.0, "rotation": 1.0, "protonet": 1.0}, training=True)
-    learner.set_phase({"ce": 1.0})
+    learner.set_phase(Phase(weights={"ce": 1.0}))
     learner(batch, draw())["loss"].backward()
     assert all(p.grad is not None for p in learner.parameters())
     assert not learner.rotation_head.weight.grad.any()
@@ -198,7 +197,8 @@ def test_an_objective_uses_all_that_it_declares_and_nothing_else(batch, name):
     learner = make({name: 1.0}, training=True, way=2, shot=1, query=3)
     classify = teacher.classify
     teacher.classify = lambda images: asked.append(len(images)) or classify(images)
-    learner.set_phase({name: 1.0}, teacher if objective.needs.teacher else None)
+    taught = {"teacher": "run"} if objective.needs.teacher else {}
+    learner.set_phase(Phase(weights={name: 1.0}, **taught), teacher if taught else None)
     rows = []
     film.layers(learner.backbone)[-1].register_forward_hook(lambda _, inputs, output: rows.append(len(output)))
     if not objective.needs.partner:
@@ -228,7 +228,7 @@ def test_a_new_objective_is_one_entry_of_the_table(batch, monkeypatch):
     assert "cosine.weight" in learner.state_dict()
     parts = learner(batch, draw())
     assert float(parts["loss"].detach()) == pytest.approx(float(parts["ce"].detach() + 0.5 * parts["new"].detach()))
-    learner.set_phase({"new": 1.0})
+    learner.set_phase(Phase(weights={"new": 1.0}))
     assert float(learner(batch, draw())["accuracy"]) == 0.25
 
 

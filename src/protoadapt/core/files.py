@@ -174,6 +174,13 @@ def write_json(path: Path, value: Any) -> None:
     write_text(path, json_text(value))
 
 
+def cache_folder() -> Path:
+    """Where this user's caches are. Raises RuntimeError where there is no home."""
+    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    home = stated if stated.is_absolute() else Path.home() / ".cache"  # by the standard, relative paths do not count
+    return home / "protoadapt"
+
+
 def sha256_of(path: str | Path) -> str:
     """The sha256 of a file's bytes, in hexadecimal digits."""
     with open(path, "rb") as file:

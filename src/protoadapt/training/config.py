@@ -173,10 +173,6 @@ class TrainConfig:
         return next((name for name in HEADS if name in self.phases[-1].weights), None)
 
     @property
-    def objectives(self) -> frozenset[str]:
-        return frozenset(name for phase in self.phases for name in phase.weights)
-
-    @property
     def weak_options(self) -> dict[str, Any]:
         """Arguments of `augment.draw_weak` and `draw_strong`."""
         return {"crop": self.weak_crop, "scale": (self.scale, 1.0), "flip": self.flip, "jitter": self.jitter}

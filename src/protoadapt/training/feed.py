@@ -53,7 +53,7 @@ class Feed:
             if plan.second is not None:
                 batch["partner"] = partner(images[b:], {k: d[t] for k, d in view.items()}, self.side)
                 batch["partner_labels"] = labels[b:]
-            yield batch, {"layer": plan.layers[t], "lam": lams[t], "noise": plan.noise[t]}
+            yield batch, {"layer": plan.layers[t], "lam": lams[t], "seed": plan.seeds[t]}
 
     def rows(self, wanted: np.ndarray, index: Tensor) -> Iterator[Tensor]:
         """The pictures (R, 3, H, H) of each row of `wanted` (T, R) in turn; `index` is the same on the device."""

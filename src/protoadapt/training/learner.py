@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from protoadapt.core.heads import EpisodeHead
-from protoadapt.training.config import TrainConfig
-from protoadapt.training.objectives import OBJECTIVES, Head, Needs, Outputs, apply_head, combined_needs, heads_of
+from protoadapt.training.config import Phase, TrainConfig
+from protoadapt.training.objectives import OBJECTIVES, Head, Outputs, apply_head, heads_of
 from protoadapt.vision.networks import film
 from protoadapt.vision.networks.backbones import Staged, drop_blocks, generalised_mean
 
@@ -19,7 +19,8 @@ class Learner(nn.Module):
 
     batch  "weak" (B, 3, H, W) uint8 and "labels" (B); when rows are mixed also "partner" (B, 3, H, W) uint8, the view
            (strong or weak) of each row's second picture, and "partner_labels" (B)
-    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "noise", DropBlock's seed
+    draw   "layer", the mixing layer, and "lam", λ (): the same on all processes; "seed", that of DropBlock and of the
+           noise of heads
 
     All rows share one pass. Up to layer l it holds [weak, rotated, partner], so that weak and strong views share their
     BatchNorm statistics; there the mixed row takes the partner's place, and [weak, rotated, mixed] go on. So every
@@ -38,10 +39,9 @@ class Learner(nn.Module):
         self.config = config
         self.register_buffer("mean", torch.tensor(mean).view(1, 3, 1, 1) * 255, persistent=False)
         self.register_buffer("scale", 1 / (torch.tensor(std).view(1, 3, 1, 1) * 255), persistent=False)
-        self.weights: dict[str, float] = {}
-        self.needs = Needs()
+        self.phase = config.phases[0]
         self.teacher: Callable[[Tensor], Tensor] | None = None
-        makers = heads_of(config.objectives)
+        makers = heads_of(name for phase in config.phases for name in phase.weights)
         self.head_names = tuple(makers)
         for name, make in makers.items():  # last: random numbers are drawn in this order
             setattr(self, name, make(backbone, n_classes, config))
@@ -62,10 +62,9 @@ class Learner(nn.Module):
         """The head that answers episodes by itself, where the config trains one."""
         return None if self.config.head is None else cast(EpisodeHead, self.heads[self.config.head])
 
-    def set_phase(self, weights: dict[str, float], teacher: "Learner | None" = None) -> None:
-        """Train these objectives from now on. The teacher is a frozen network; it is not part of this module."""
-        self.weights = dict(weights)
-        self.needs = combined_needs(weights)
+    def set_phase(self, phase: Phase, teacher: "Learner | None" = None) -> None:
+        """Train its objectives from now on. The teacher is a frozen network; it is not part of this module."""
+        self.phase = phase
         self.teacher = None if teacher is None else teacher.classify
 
     def normalise(self, images: Tensor) -> Tensor:
@@ -78,7 +77,7 @@ class Learner(nn.Module):
         return apply_head(self.heads["classifier"], self.backbone(self.normalise(images)))
 
     def forward(self, batch: dict[str, Tensor], draw: dict) -> dict[str, Tensor]:
-        needs = self.needs
+        needs, weights = self.phase.needs, self.phase.weights
         weak, labels = batch["weak"], batch["labels"]
         views = [weak]
         every = self.config.rotate_every
@@ -94,19 +93,16 @@ class Learner(nn.Module):
 
         b, r = len(weak), len(labels)
         layer = draw["layer"]
-        noise = generator = None
-        if (share := self.config.dropblock) or needs.noise:
-            generator = torch.Generator(weak.device).manual_seed(draw["noise"])
-            noise = partial(drop_blocks, share=share, generator=generator) if share else None
-        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, noise)
+        generator = torch.Generator(weak.device).manual_seed(draw["seed"])
+        share = self.config.dropblock
+        drop = partial(drop_blocks, share=share, generator=generator) if share else None
+        hidden = self.backbone.forward_to(self.normalise(torch.cat(views)), layer, drop)
         if needs.partner:
             first, rotated, second = hidden.split([b, r - b, b])
             hidden = torch.cat([first, rotated, draw["lam"] * first + (1 - draw["lam"]) * second])
-        maps = self.backbone.maps_from(hidden, layer, noise)
+        maps = self.backbone.maps_from(hidden, layer, drop)
 
-        outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config)
-        if needs.places:
-            outputs.places = maps.flatten(1)
+        outputs = Outputs(generalised_mean(maps, 1.0), labels, b, self.heads, self.config, maps)
         outputs.noise = generator if self.training else None
         if needs.conditions:
             support, classes, _ = outputs.tasks(outputs.features)
@@ -120,16 +116,16 @@ class Learner(nn.Module):
             with torch.no_grad():
                 outputs.teacher_logits = self.teacher(weak)  # type: ignore[misc]
 
-        answers = {name: OBJECTIVES[name].compute(outputs) for name in self.weights}
+        answers = {name: OBJECTIVES[name].compute(outputs) for name in weights}
         parts = {name: loss for name, (loss, _) in answers.items()}
-        loss = torch.stack([weight * parts[name] for name, weight in self.weights.items()]).sum()
+        loss = torch.stack([weight * parts[name] for name, weight in weights.items()]).sum()
         accuracies = (answers[name][1] for name in OBJECTIVES if name in answers)
         accuracy = next((one for one in accuracies if one is not None), loss.new_zeros(()))
         return {"loss": loss + self._idle(), **parts, "accuracy": accuracy}
 
     def _idle(self) -> Tensor | float:
         """Zero, with a zero gradient for the heads that this phase does not use: distributed training waits for it."""
-        idle = [head for name, head in self.heads.items() if name not in self.needs.heads]
+        idle = [head for name, head in self.heads.items() if name not in self.phase.needs.heads]
         parameters = [p for head in idle for p in ([head] if isinstance(head, nn.Parameter) else head.parameters())]
         return sum(0.0 * p.sum() for p in parameters)
 

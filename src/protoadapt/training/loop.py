@@ -224,7 +224,7 @@ class Run:
             t.copy_(before[name])
 
     def enter(self, phase: Phase) -> None:
-        self.learner.set_phase(phase.weights, self.teachers[phase.teacher] if phase.teacher else None)
+        self.learner.set_phase(phase, self.teachers[phase.teacher] if phase.teacher else None)
         self.model.train()
 
     def plan(self, epoch: int) -> Plan:
@@ -339,10 +339,9 @@ class Run:
                 raise UserError(
                     f"{str(self.out)!r} already holds a run: continue it with --resume, or choose another --out"
                 )
-            if there := next(
-                filter(Path.exists, (self.out / name for name in (_RESULT, "log.csv", "best.json"))), None
-            ):
-                raise UserError(f"{str(there)!r} would be replaced: move it away, or choose another --out")
+            own = [self.out / name for name in (_RESULT, "log.csv", "best.json")]
+            if there := [file for file in own if file.exists()]:
+                raise UserError(f"{str(there[0])!r} would be replaced: move it away, or choose another --out")
             self.fabric.barrier()
             self.save()  # so that a run can be resumed whenever it is killed
             return

@@ -40,8 +40,6 @@ class Needs:
                   mixed rows
     episodes      the batch consists of few-shot episodes
     teacher       the class logits of a frozen network, which the phase names
-    places        the features of every place of the last stage, besides their mean
-    noise         random numbers of the head itself, such as dropout
     conditions    a second pass through the network, conditioned on each episode
     """
 
@@ -50,8 +48,6 @@ class Needs:
     partner: Literal["", "weak", "strong"] = ""
     episodes: bool = False
     teacher: bool = False
-    places: bool = False
-    noise: bool = False
     conditions: bool = False
 
     def rows(self, pictures: int, rotate_every: int) -> int:
@@ -79,10 +75,10 @@ class Outputs:
     batch: int  # B
     heads: Mapping[str, Head]
     config: "TrainConfig"
+    maps: Tensor | None = None  # (…, D, side, side): the rows of `features` before their mean over places
     partner_labels: Tensor | None = None  # (B) class of the second picture of each mixed row
     lam: Tensor | None = None  # () weight λ of the first picture
     teacher_logits: Tensor | None = None  # (B, C) of the weak views
-    places: Tensor | None = None  # (…, D · side²): the rows of `features` before the mean over places
     conditioned: Tensor | None = None  # (B, D) features of the weak views, conditioned on their episodes
     noise: torch.Generator | None = None  # for heads that draw random numbers while training
 
@@ -239,8 +235,8 @@ def head_loss(name: str, outputs: Outputs) -> Answer:
     """Cross-entropy of the queries of every episode of the step by a head of HEADS, in full precision."""
     with torch.autocast(outputs.features.device.type, enabled=False):
         kind = HEADS[name]
-        rows = outputs.places if kind.places else outputs.conditioned if kind.conditions else outputs.features
-        _, classes, query = parts = outputs.tasks(cast(Tensor, rows))
+        rows = outputs.maps if kind.places else outputs.conditioned if kind.conditions else outputs.features
+        _, classes, query = parts = outputs.tasks(cast(Tensor, rows).flatten(1))
         episodes, queries = query.shape[:2]
         way = classes.shape[-1]
         targets = torch.arange(way, device=query.device).repeat_interleave(queries // way).expand(episodes, -1)
@@ -251,10 +247,8 @@ def head_loss(name: str, outputs: Outputs) -> Answer:
 
 def of_head(name: str) -> Objective:
     """The objective that trains a head of HEADS by its logits."""
-    kind = HEADS[name]
     heads = {name: partial(make_head, name)}
-    needs = Needs(heads, episodes=True, places=kind.places, noise=kind.noisy, conditions=kind.conditions)
-    return Objective(partial(head_loss, name), needs)
+    return Objective(partial(head_loss, name), Needs(heads, episodes=True, conditions=HEADS[name].conditions))
 
 
 _CLASSIFIER = {"classifier": make_classifier}
@@ -264,7 +258,7 @@ _PROTONET = {"log_temperature": lambda backbone, classes, config: nn.Parameter(t
 
 OBJECTIVES: dict[str, Objective] = {
     **{name: of_head(name) for name in HEADS},
-    "feat_contrast": Objective(feat_contrast, Needs(_FEAT, episodes=True, noise=True)),
+    "feat_contrast": Objective(feat_contrast, Needs(_FEAT, episodes=True)),
     "ce": Objective(cross_entropy, Needs(_CLASSIFIER)),
     "rotation": Objective(rotation, Needs(_ROTATION, rotated=True)),
     "manifold_mixup": Objective(mixed_cross_entropy, Needs(_CLASSIFIER, partner="weak")),

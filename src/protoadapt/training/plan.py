@@ -1,7 +1,7 @@
 """The plan of an epoch: which pictures are in each batch and all random draws, made before the epoch starts.
 
 Everything is a function of (seed, epoch) for the whole batch; a process takes its slice. So a run does not depend on
-the number of processes (except for DropBlock, whose noise each process draws for its own rows), and a stopped epoch
+the number of processes (except for DropBlock, which each process draws for its own rows), and a stopped epoch
 continues with the numbers it would have had.
 Axes: T steps, B pictures per step over all processes, b = B / processes.
 """
@@ -24,7 +24,7 @@ class Plan:
 
     first: np.ndarray  # (T, b) pictures
     weak: dict[str, Tensor]  # (T·b, …) draws of their weak views
-    noise: list[int]  # T seeds of DropBlock
+    seeds: list[int]  # T seeds of DropBlock and of the noise of heads
     layers: list[int]  # T mixing layers
     lams: Tensor  # (T) λ
     second: np.ndarray | None = None  # (T, b) pictures to mix with
@@ -53,10 +53,10 @@ def make_plan(
         return {name: d.unflatten(0, (steps, batch))[:, share].flatten(0, 1) for name, d in draws.items()}
 
     own = np.random.default_rng([config.seed, epoch, rank + 1])  # numpy ignores a trailing 0
-    noise = [int(own.integers(2**62)) for _ in range(steps)]
+    seeds = [int(own.integers(2**62)) for _ in range(steps)]
     weak = slices(draw_weak(steps * batch, config.stored_side, generator, **config.weak_options))
     if not needs.partner:
-        return Plan(order[:, share], weak, noise, [0] * steps, torch.ones(steps))
+        return Plan(order[:, share], weak, seeds, [0] * steps, torch.ones(steps))
     at = config.mixing_layers or tuple(range(n_layers + 1))
     if not set(at) <= set(range(n_layers + 1)):
         raise UserError(f"mixing_layers are {at}: {config.backbone} has the layers 0 to {n_layers}")
@@ -67,7 +67,7 @@ def make_plan(
         view = draw_strong(steps * batch, config.size, generator, stored=config.stored_side, **config.weak_options)
     else:
         view = draw_weak(steps * batch, config.stored_side, generator, **config.weak_options)
-    return Plan(order[:, share], weak, noise, layers, lams, partner[:, share], slices(view))
+    return Plan(order[:, share], weak, seeds, layers, lams, partner[:, share], slices(view))
 
 
 def batches(config: TrainConfig, labels: np.ndarray, rng: np.random.Generator) -> np.ndarray:

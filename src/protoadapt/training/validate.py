@@ -14,7 +14,7 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.heads import as_method
 from protoadapt.core.protocol import Protocol
 from protoadapt.training.learner import Learner
-from protoadapt.vision.embed import embed_batches
+from protoadapt.vision.embed import embed
 from protoadapt.vision.networks import film
 
 _METHODS = ("cipa", "protonet")
@@ -49,27 +49,23 @@ def validate(
     device = learner.mean.device
 
     def embedded(**options: Any) -> Tensor:
-        chunks = ((start, pixels[start : start + _CHUNK]) for start in range(0, len(pixels), _CHUNK))
         with autocast():
-            parts = [part for _, part in embed_batches(learner.backbone, metadata, chunks, **options)]
-        return torch.cat(parts).to(device)
+            return embed(learner.backbone, metadata, pixels, batch=_CHUNK, **options).to(device, torch.float32)
 
-    scores = {}
-    name, head = learner.config.head, learner.few_shot_head
-    run = partial(compare, episodes=learner.config.validation_episodes, seed=SEED, device=device)
     features = rows = embedded()
-    if name and head and head.places:
+    name, head, pictures = learner.config.head, learner.few_shot_head, None
+    if head and head.places:
         rows = embedded(maps=True)
-    if name and head and head.conditions:
+    if head and head.conditions:
         rows = torch.arange(float(len(pixels)), device=device)[:, None]  # the numbers of the pictures
+        pictures = film.embedder(learner.backbone, learner.normalise, pixels)
+    run = partial(compare, episodes=learner.config.validation_episodes, seed=SEED, device=device)
+    scores: dict[str, float] = {}
     for shot, protocol in protocols(labels).items():
         results = run(features, labels, _METHODS, protocol)
         fits = head and (protocol.way == head.shape.way or not head.fixed_way)
         if name and head and fits and (shot == head.shape.shot or not head.fixed_shot):
-            pictures = film.embedder(learner.backbone, learner.normalise, pixels)
-            method = as_method(name, head, pictures if head.conditions else None)
-            results += run(rows, labels, [method], protocol)
-        for result in results:
-            scores[f"{result.method.name}_{shot}"] = result.accuracy
+            results += run(rows, labels, [as_method(name, head, pictures)], protocol)
+        scores |= {f"{result.method.name}_{shot}": result.accuracy for result in results}
     chosen = [scores[key] for shot in _SHOTS if (key := f"{name}_{shot}") in scores]
     return {**scores, "score": float(np.mean(chosen or [scores[f"cipa_{shot}"] for shot in _SHOTS]))}

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from protoadapt.core.errors import whole_number
 from protoadapt.core.features import Features, base_statistics
@@ -47,16 +47,11 @@ def extract_features(
     >>> save_features("novel.safetensors", extract_features(network, metadata, images))   # doctest: +SKIP
     """
     whole_number("views", views, 1, MOST_VIEWS)
-
-    def embedded(part: Images, before: int) -> Tensor:
-        counted = lambda n: on_progress(before + n)  # noqa: E731
-        rows = embed(network, metadata, part.pixels, views, counted, pooling=pooling)
-        return check_rows(rows)
-
-    rows = embedded(images, 0)
+    rows = check_rows(embed(network, metadata, images.pixels, views, on_progress, pooling=pooling))
     statistics: dict[str, Any] = {}
     if base is not None:
-        others = embedded(base, len(images) * views)
+        counted = lambda n: on_progress(len(images) * views + n)  # noqa: E731
+        others = check_rows(embed(network, metadata, base.pixels, views, counted, pooling=pooling))
         statistics = base_statistics(others, torch.from_numpy(np.array(base.labels)))
     about = {key: metadata.get(key) for key in ("backbone", "width", "weights", "engine", "size", "mean", "std")}
     about |= {"trained_on": metadata.get("dataset"), "dataset": images.name, "split": images.split, "crop": images.crop}

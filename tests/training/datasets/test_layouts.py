@@ -144,9 +144,13 @@ def test_val_of_ilsvrc_is_not_merged_with_train_and_images_inside_classes_are_re
     assert np.bincount(images.labels).tolist() == [2] * 16
 
 
-@pytest.mark.parametrize("table", [{}, {"image_data": 7, "class_dict": {"n01": [0]}}, {"class_dict": [1]}], ids=str)
-def test_a_pickle_of_other_tables_is_one_sentence(tmp_path: Path, table: dict) -> None:
-    (tmp_path / "mini-imagenet-cache-val.pkl").write_bytes(pickle.dumps(table))
+OTHER_TABLES = [7, {}, {"image_data": 7, "class_dict": {"n01": [0]}}, {"class_dict": [1]}]
+BROKEN_PICKLES = [b"", b"not a pickle", pickle.dumps({"image_data": np.zeros(99)})[:-40]]
+
+
+@pytest.mark.parametrize("content", [*map(pickle.dumps, OTHER_TABLES), *BROKEN_PICKLES])
+def test_a_broken_pickle_or_one_of_other_tables_is_one_sentence(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "mini-imagenet-cache-val.pkl").write_bytes(content)
     with pytest.raises(UserError, match=r"mini-imagenet-cache-val\.pkl in .* does not hold .*: download it again"):
         loaded("mini-imagenet", "val", tmp_path)
 

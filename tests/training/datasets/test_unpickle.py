@@ -53,10 +53,3 @@ def test_a_pickle_that_calls_something_is_refused(
     with pytest.raises(UserError, match="do not trust it"):
         read_pickle(tmp_path / "a")
     assert not (tmp_path / "pwned").exists()
-
-
-@pytest.mark.parametrize("content", [b"", b"not a pickle", pickle.dumps(7), pickle.dumps({"a": np.zeros(99)})[:-40]])
-def test_what_is_no_table_is_an_error(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "a").write_bytes(content)
-    with pytest.raises(UserError, match="cannot be read as a pickled dataset"):
-        read_pickle(tmp_path / "a")

@@ -5,7 +5,7 @@ import torch
 from helpers.networks import random_network
 
 from protoadapt.core.errors import UserError
-from protoadapt.vision.networks.backbones import BACKBONES, build, drop_blocks
+from protoadapt.vision.networks.backbones import BACKBONES, build, drop_blocks, generalised_mean
 
 PARAMETERS = {"resnet12": 7.99, "conv4": 0.11, "resnet12-wide": 12.42}
 DIMENSIONS = {"resnet12": 512, "conv4": 64, "resnet12-wide": 640}
@@ -34,7 +34,7 @@ def test_stopping_and_resuming_at_every_layer_changes_nothing(name, training):
         assert features.min() >= 0
         assert features.std() > 0
         for layer in range(len(network.stages) + 1):
-            assert torch.equal(network.forward_from(network.forward_to(x, layer), layer), features)
+            assert torch.equal(generalised_mean(network.maps_from(network.forward_to(x, layer), layer), 1.0), features)
         assert torch.equal(network.forward_to(x, 0), x)
 
 
@@ -98,16 +98,16 @@ def test_everything_gone_is_zero_not_nan():
     assert not drop_blocks(torch.ones(1, 1, 2, 2), 0.999999, seeded(3), 2).isnan().any()
 
 
-def test_only_the_last_two_stages_have_noise():
+def test_only_the_last_two_stages_drop_anything():
     network, x, sizes = random_network("resnet12", 2), torch.rand(2, 3, 32, 32), []
 
-    def noise(h):
+    def drop(h):
         sizes.append(tuple(h.shape[1:]))
         return h
 
     with torch.no_grad():
-        plain = network(x)
+        plain = network.maps_from(x, 0)
         for layer in range(5):
             sizes.clear()
-            assert torch.equal(network.forward_from(network.forward_to(x, layer, noise), layer, noise=noise), plain)
+            assert torch.equal(network.maps_from(network.forward_to(x, layer, drop), layer, drop), plain)
             assert sizes == [(8, 4, 4), (16, 2, 2)]

@@ -240,7 +240,7 @@ rng = np.random.default_rng(0)
 modes = set()
 for name in ("resnet18", "mobilenetv3_small_050", "deit_tiny_patch16_224", "efficientnet_lite0", SQUASH):
     network, metadata = load_timm(name, pretrained=False)
-    transform = timm.data.create_transform(**timm.data.resolve_data_config({}, model=network.network))
+    transform = timm.data.create_transform(**timm.data.resolve_data_config({}, model=network))
     mean, std = (np.array(metadata[key])[:, None, None] for key in ("mean", "std"))
     modes.add(metadata["resize"].mode)
     for height, width in ((300, 500), (401, 217), (50, 60), (224, 224), (1, 9)):

@@ -62,8 +62,8 @@ def test_a_graph_of_another_version_is_not_read(kept, model, what, monkeypatch):
 
 def test_a_graph_that_disagrees_with_torch_is_not_kept(model, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    right = OnnxEngine.maps
-    monkeypatch.setattr(OnnxEngine, "maps", lambda self, picture: right(self, picture)[:, ::-1].copy())
+    right = OnnxEngine._maps
+    monkeypatch.setattr(OnnxEngine, "_maps", lambda self, picture: right(self, picture)[:, ::-1].copy())
     assert networks.load(model)[1]["engine"] == "torch"
     assert not graph_folder().exists()
 

@@ -29,12 +29,12 @@ def heic_plugin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]
 
     def install() -> None:
         monkeypatch.setitem(sys.modules, "pillow_heif", types.SimpleNamespace(register_heif_opener=register))
-        formats.plugins.cache_clear()
+        formats.readable.cache_clear()
 
     monkeypatch.setitem(sys.modules, "pillow_heif", None)
-    formats.plugins.cache_clear()
+    formats.readable.cache_clear()
     yield install
-    formats.plugins.cache_clear()
+    formats.readable.cache_clear()
     if "HEIF" in Image.ID:
         Image.OPEN.pop("HEIF")
         Image.ID.remove("HEIF")

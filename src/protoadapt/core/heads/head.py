@@ -44,8 +44,6 @@ class EpisodeHead(nn.Module):
 
     places: ClassVar[bool] = False
     """Rows hold the places of the last stage, not their mean."""
-    noisy: ClassVar[bool] = False
-    """Draws random numbers while training."""
     fixed_way: ClassVar[bool] = False
     """Answers as many classes as it was trained with, and no others."""
     fixed_shot: ClassVar[bool] = False

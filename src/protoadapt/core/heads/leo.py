@@ -33,8 +33,6 @@ class LEO(EpisodeHead):
     authors' code draws one per support row.
     """
 
-    noisy = True
-
     def __init__(self, shape: HeadShape):
         super().__init__(shape)
         self.encode = nn.Linear(shape.dim, LATENT, bias=False)

@@ -123,8 +123,6 @@ class FEAT(EpisodeHead):
     Ye, Hu, Zhan, Sha: Few-Shot Learning via Embedding Adaptation with Set-to-Set Functions (CVPR 2020).
     """
 
-    noisy = True
-
     def __init__(self, shape: HeadShape):
         super().__init__(shape)
         self.q, self.k, self.v = (nn.Linear(shape.dim, shape.dim, bias=False) for _ in range(3))

@@ -6,6 +6,7 @@ costs nothing in the normalisation of the training module.
 """
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from protoadapt.training.augment.ops import OPS
@@ -58,17 +59,13 @@ def apply_weak(images: Tensor, draws: dict[str, Tensor], side: int | None = None
         views = resized(images, draws, side)
     else:
         views = shifted(images, draws)
-        views = views if side in (None, images.shape[-1]) else resized(views, whole_picture(images.device), side)
+        if side not in (None, images.shape[-1]):
+            shrunk = F.interpolate(views.float(), (side, side), mode="bilinear", antialias=True)
+            views = (shrunk + 0.5).to(torch.uint8)
     if "jitter" in draws:
         for name, factor in zip(JITTER, draws["jitter"].unbind(1)):
             views = OPS[name](views, factor)
     return views
-
-
-def whole_picture(device: torch.device) -> dict[str, Tensor]:
-    """The draws of `resized` that take all of every image."""
-    corner, size = torch.zeros(1, 2, device=device), torch.ones(1, 2, device=device)
-    return {"flip": corner[:, 0], "window": torch.cat([corner, size], 1)}
 
 
 def shifted(images: Tensor, draws: dict[str, Tensor]) -> Tensor:

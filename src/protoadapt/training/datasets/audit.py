@@ -40,8 +40,7 @@ def check_dataset(name: str, data_dir: str | Path | None = None) -> Report:
         for split, (summary, faults) in splits.items():
             lines += [f"{split}: {summary}", *(f"  {fault}" for fault in faults)]
     if faulty and name != "folder":
-        hint = registry.download_hint(name, folder)
-        lines.append(f"{hint[0].upper()}{hint[1:]}.")
+        lines.append(f"To complete it, {registry.download_hint(name, folder)}.")
     return Report(not faulty, "\n".join(lines))
 
 

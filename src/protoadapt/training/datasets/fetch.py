@@ -57,15 +57,12 @@ def fetch(url: str, target: Path, md5: str, on_progress: OnBytes = lambda done, 
                     file.write(block)
                     digest.update(block)
                     on_progress(file.tell(), int(length) if length else None)
+            if digest.hexdigest() != md5:
+                raise OSError(f"its md5 is {digest.hexdigest()} instead of {md5}")
         except (OSError, http.client.HTTPException) as error:  # urllib's errors are OSErrors
             raise UserError(
                 f"{url} cannot be downloaded ({error}): run this again, or download the file by hand"
             ) from error
-        if digest.hexdigest() != md5:
-            raise UserError(
-                f"{url} came with md5 {digest.hexdigest()} instead of {md5}: run this again, or download the file by "
-                f"hand"
-            )
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -17,8 +17,9 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.unpickle import as_text, read_pickle
+from protoadapt.vision.networks.cards import first_line
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.formats import open_image
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
@@ -43,8 +44,7 @@ def class_folders(root: Path, split: str, classes: list[str], crop: str) -> Spli
     The split is determined by class names, never by the folder above them: CIFAR-100 and CUB are distributed with half
     of each class in train/ and half in test/, and both halves belong to the split. No other class is read.
     """
-    files = class_files(root, classes)
-    return source_of_files(root, files, classes) if files else None
+    return source_of_files(root, class_files(root, classes), classes)
 
 
 def imagenet_folders(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:
@@ -52,7 +52,7 @@ def imagenet_folders(root: Path, split: str, classes: list[str], crop: str) -> S
     files = class_files(root, classes)
     first = {label: name.partition("/")[0] for name, label in reversed(files)}
     files = [(name, label) for name, label in files if name.startswith(f"{first[label]}/")]
-    return source_of_files(root, files, classes) if files else None
+    return source_of_files(root, files, classes)
 
 
 def class_files(root: Path, classes: list[str]) -> Files:
@@ -71,7 +71,7 @@ def folder_files(root: Path, folder: str, label: str, others: Counter[str] | Non
     `others` counts the suffixes of other files.
     """
     for place in (folder, f"{folder}/images"):
-        if files := [(f"{place}/{entry.name}", label) for entry in pictures_in(root / place, others)]:
+        if files := [(f"{place}/{name}", label) for name in pictures_in(root / place, others)]:
             return files
     return []
 
@@ -106,7 +106,7 @@ def any_folder(root: Path, split: str, classes: list[str], crop: str) -> SplitSo
         _check_classes(root / folder)
     if files and others:
         warnings.warn(f"{root} has {no_pictures(others)}", stacklevel=1)
-    return source_of_files(root, files, sorted(wanted)) if files else None
+    return source_of_files(root, files, sorted(wanted))
 
 
 def _check_classes(folder: Path) -> None:
@@ -126,15 +126,17 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def source_of_files(
-    root: Path, files: Files, classes: list[str] | None, boxes: dict[str, Box] | None = None, lists: str = ""
-) -> SplitSource:
-    """A source whose fingerprint consists of names, sizes, times and the text of the lists that name them."""
+    root: Path, files: Files, classes: list[str], boxes: dict[str, Box] | None = None, lists: str = ""
+) -> SplitSource | None:
+    """A source whose fingerprint consists of names, sizes, times and the text of the lists that name them; None where
+    there are no files."""
 
     def read() -> list[Picture]:
-        base = str(root)
         box = boxes or {}
-        return [Picture(name, label, f"{base}/{name}", box.get(name)) for name, label in files]
+        return [Picture(name, label, f"{root}/{name}", box.get(name)) for name, label in files]
 
+    if not files:
+        return None
     listing = sorted(f"{name}\t{label}\t{_state(root, name)}" for name, label in files)
     return SplitSource(root, fingerprint([lists, *listing]), read, classes)
 
@@ -146,13 +148,11 @@ def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], clas
     def checked() -> list[Picture]:
         try:
             return read()
-        except UserError:
-            raise
-        except (*BROKEN, IndexError) as error:
+        except Exception as error:  # a pickle may hold anything
             names = " or ".join(file.name for file in files)
             raise UserError(
-                f"{names} in {root} does not hold the pictures and labels of this dataset ({error!r:.100}): download "
-                f"it again"
+                f"{names} in {root} does not hold the pictures and labels of this dataset ({first_line(error)}): "
+                f"download it again"
             ) from error
 
     return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), checked, classes)
@@ -195,7 +195,7 @@ def cub(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | 
     """Class folders with official names, in images/ as published or elsewhere, with the official lists or boxes.csv."""
     files = class_files(root, classes)
     if crop == "none" or not files:
-        return class_folders(root, split, classes, crop)
+        return source_of_files(root, files, classes)
     known = _boxes(root)
     keys = {name: "/".join(name.split("/")[-2:]) for name, _ in files}
     if missing := [key for key in keys.values() if key not in known]:
@@ -255,7 +255,7 @@ def mini_csv(root: Path, split: str, classes: list[str], crop: str) -> SplitSour
     for name, _ in files:
         if os.path.isabs(name[7:]) or ".." in name.replace("\\", "/").split("/"):
             raise UserError(f"{path} names {name[7:]!r}, which is outside the dataset: download the list again")
-    return source_of_files(root, files, classes, lists=repr(rows)) if files else None
+    return source_of_files(root, files, classes, lists=repr(rows))
 
 
 def mini_pickle(root: Path, split: str, classes: list[str], crop: str) -> SplitSource | None:

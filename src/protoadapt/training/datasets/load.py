@@ -1,15 +1,15 @@
 """One split of a dataset, by name."""
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from protoadapt.core.errors import UserError, no_such, whole_number
+from protoadapt.core.files import cache_folder
 from protoadapt.training.datasets import glyphs
 from protoadapt.training.datasets.registry import SPLITS, class_list, download_hint, find_dataset, search
 from protoadapt.vision.pictures.decode import Resize
-from protoadapt.vision.pictures.formats import plugins
+from protoadapt.vision.pictures.formats import BUILT_IN, readable
 from protoadapt.vision.pictures.split import (
     FORMAT,
     Images,
@@ -83,17 +83,16 @@ def load_images(
     source, home = _source(name, split, data_dir, crop, per_class)
     # A cache in the data folder may move with it; elsewhere the key must tell apart folders that look the same. A
     # picture skipped for want of a plugin is read once the plugin is installed.
-    where = [*([source.root.resolve()] if cache_dir and data_dir else []), *([resize] if resize else []), *plugins()]
-    known = len(class_list(name, split))
-
+    where: list[object] = [source.root.resolve()] if cache_dir and data_dir else []
+    where += [resize] if resize else []
+    where += [name for name in readable() if name not in BUILT_IN]
     key = fingerprint([FORMAT, name, split, size, crop, per_class, source.fingerprint, *where])[:16]
     entry = Path(cache_dir or home, f"{name}-{split}-{size}-{crop}-{key}")
     cached = read_pixels(entry, size)
     if cached is None:
-        pictures, classes = in_order(source, per_class, known)
-        options: dict[str, Any] = {"on_progress": on_progress}
-        options |= {"resize": resize, "skip": on_corrupt == "skip"}
-        write_pixels(entry, pictures, classes, size, **options)
+        pictures = in_order(source, per_class, len(class_list(name, split)))
+        skip = on_corrupt == "skip"
+        write_pixels(entry, pictures, size, resize=resize, skip=skip, on_progress=on_progress)
         cached = read_pixels(entry, size)
     assert cached is not None
     images = Images(**cached, name=name, split=split, crop=crop, root=source.root)
@@ -108,8 +107,7 @@ def _source(
     """The source of the pictures, and the default place of their cache."""
     _, dataset = find_dataset(name)
     if not dataset.layouts:
-        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), home / "protoadapt"
+        return glyphs.drawn(class_list(name, split), per_class or glyphs.PER_CLASS), cache_folder()
     source = search(name, split, data_dir, crop)
     if source is not None:
         return source, Path(str(data_dir), ".protoadapt-cache")

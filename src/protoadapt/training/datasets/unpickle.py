@@ -75,16 +75,16 @@ class _Unpickler(pickle.Unpickler):
 
 
 def read_pickle(path: Path) -> Any:
-    """A pickled dict with text keys, or a list, whichever Python wrote it, with the arrays that are its values."""
-    try:
-        with path.open("rb") as file:
-            # "bytes": strings of Python 2 stay bytes, so a gigabyte of pixels is not decoded as text and back
-            content = _Unpickler(file, encoding="bytes").load()
-        if isinstance(content, list):
-            return [_plain(value) for value in content]
-        return {as_text(key): _plain(value) for key, value in content.items()}
-    except Exception as error:  # a broken pickle may fail in any way
-        raise UserError(f"{path} cannot be read as a pickled dataset ({error}): download it again") from error
+    """A pickled dict with text keys, or a list, whichever Python wrote it, with the arrays that are its values.
+
+    A broken one may fail in any way.
+    """
+    with path.open("rb") as file:
+        # "bytes": strings of Python 2 stay bytes, so a gigabyte of pixels is not decoded as text and back
+        content = _Unpickler(file, encoding="bytes").load()
+    if isinstance(content, list):
+        return [_plain(value) for value in content]
+    return {as_text(key): _plain(value) for key, value in content.items()}
 
 
 def _plain(value: Any) -> Any:

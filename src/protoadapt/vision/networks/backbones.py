@@ -2,7 +2,7 @@
 
 Mixing layer 0 is the input; mixing layer l is the output of stage l, for l = 1 … L. For every l,
 
-    forward(x) = forward_from(forward_to(x, l), l)
+    forward(x) = generalised_mean(maps_from(forward_to(x, l), l), 1)
 
 so that hidden features can be mixed anywhere, as Manifold Mixup and HCT do.
 Axes: B images, C channels, H and W pixels, D feature dimensions.
@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from protoadapt.core.errors import no_such, whole_number
 
-AddNoise = Callable[[Tensor], Tensor]
-"""Noise that training adds to the hidden features of the last two stages, such as `drop_blocks`."""
+Drop = Callable[[Tensor], Tensor]
+"""What training does to the hidden features of the last two stages: `drop_blocks`."""
 
 
 class Staged(nn.Module):
@@ -29,27 +29,21 @@ class Staged(nn.Module):
         self.stages = nn.ModuleList(stages)
         self.dim = dim
 
-    def forward_to(self, x: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
-        """Images (B, 3, H, W) to the hidden features (B, C, H', W') at mixing layer `layer`."""
-        return self._between(x, 0, layer, noise)
-
-    def forward_from(self, h: Tensor, layer: int, pooling: float = 1.0, noise: AddNoise | None = None) -> Tensor:
-        """Hidden features at mixing layer `layer` to features (B, D), float32 whatever the stages compute in."""
-        return generalised_mean(self.maps_from(h, layer, noise), pooling)
-
-    def maps_from(self, h: Tensor, layer: int, noise: AddNoise | None = None) -> Tensor:
-        """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W'), before their mean."""
-        return self._between(h, layer, len(self.stages), noise)
-
-    def _between(self, h: Tensor, first: int, last: int, noise: AddNoise | None) -> Tensor:
-        for number in range(first, last):
+    def forward_to(self, h: Tensor, layer: int, drop: Drop | None = None, start: int = 0) -> Tensor:
+        """Images (B, 3, H, W), or hidden features at mixing layer `start`, to those (B, C, H', W') at `layer`."""
+        for number in range(start, layer):
             h = self.stages[number](h)
-            if noise and number >= len(self.stages) - 2:
-                h = noise(h)
+            if drop and number >= len(self.stages) - 2:
+                h = drop(h)
         return h
 
+    def maps_from(self, h: Tensor, layer: int, drop: Drop | None = None) -> Tensor:
+        """Hidden features at mixing layer `layer` to those of the last stage (B, D, H', W')."""
+        return self.forward_to(h, len(self.stages), drop, layer)
+
     def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:
-        return self.forward_from(x, 0, pooling)
+        """Images to features (B, D), float32 whatever the stages compute in."""
+        return generalised_mean(self.maps_from(x, 0), pooling)
 
 
 def generalised_mean(h: Tensor, exponent: float) -> Tensor:

@@ -10,12 +10,11 @@ import operator
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor, fx, nn
 
 from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.backbones import AddNoise, Staged, generalised_mean
+from protoadapt.vision.networks.backbones import Drop, Staged
 from protoadapt.vision.networks.lite import Convolution
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, OnnxEngine, keep_graph
 
@@ -23,8 +22,6 @@ TORCH = "torch"
 IR_VERSION, OPSET = 8, 17
 AGREE = 0.99999
 """Least cosine of the features of two engines."""
-SHARED_FROM = 32768
-"""Numbers from which on torch shares a piece of work among its threads."""
 
 
 class OnnxNetwork(Staged):
@@ -38,21 +35,13 @@ class OnnxNetwork(Staged):
         super().__init__([], dim)
         self.engine = engine
 
-    def maps_from(self, h: Tensor, layer: int = 0, noise: AddNoise | None = None) -> Tensor:
+    def maps_from(self, h: Tensor, layer: int = 0, drop: Drop | None = None) -> Tensor:
         """(B, 3, H, W) to (B, C, H', W')."""
-        return torch.from_numpy(np.concatenate(self.engine.each(self.engine.maps, h.contiguous().numpy())))
+        return torch.from_numpy(self.engine.maps(h.contiguous().numpy()))
 
     def forward(self, x: Tensor, pooling: float = 1.0) -> Tensor:
         """(B, 3, H, W) to (B, C)."""
-        engine = self.engine
-        return torch.cat(engine.each(lambda picture: _pooled(engine.maps(picture), pooling), x.contiguous().numpy()))
-
-
-def _pooled(maps: np.ndarray, pooling: float) -> Tensor:
-    """The generalised mean of (1, C, H, W), so few channels at a time that torch does not share them among threads."""
-    places = maps.shape[2] * maps.shape[3]
-    parts = torch.from_numpy(maps).split(max(1, SHARED_FROM // places), 1)
-    return torch.cat([generalised_mean(part, pooling) for part in parts], 1)
+        return torch.from_numpy(self.engine.features(x.contiguous().numpy(), pooling))
 
 
 def engine_threads(network: nn.Module) -> int:

@@ -4,6 +4,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,16 @@ def conditioned(backbone: Staged, images: Tensor, films: Sequence[Film]) -> Tens
     """
     with ExitStack() as hooks:
         for layer, (gamma, beta) in zip(layers(backbone), films, strict=True):
-            hooks.callback(layer.register_forward_hook(_hook(gamma, beta)).remove)
+            hooks.callback(layer.register_forward_hook(partial(_modulate, gamma, beta)).remove)
         for stage in backbone.stages:
             images = stage.forward(images)  # not its compiled form, which was traced without the hooks
     return generalised_mean(images, 1.0)
 
 
-def _hook(gamma: Tensor, beta: Tensor) -> Callable[[nn.Module, Any, Tensor], Tensor]:
-    def hook(module: nn.Module, inputs: Any, h: Tensor) -> Tensor:
-        scale, shift = (part.repeat_interleave(len(h) // len(part), 0)[..., None, None] for part in (gamma, beta))
-        return (1 + scale) * h + shift
-
-    return hook
+def _modulate(gamma: Tensor, beta: Tensor, module: nn.Module, inputs: Any, h: Tensor) -> Tensor:
+    """A hook: (1 + γ) h + β of the output h of a layer."""
+    scale, shift = (part.repeat_interleave(len(h) // len(part), 0)[..., None, None] for part in (gamma, beta))
+    return (1 + scale) * h + shift
 
 
 def embedder(

@@ -62,9 +62,8 @@ def load_head(path: str | Path) -> TrainedHead:
             f"trains one of {', '.join(HEADS)}"
         )
     try:
-        name = stated["name"]
-        channels = tuple(stated.get("channels", ()))
-        shape = HeadShape(**{key: stated[key] for key in ("dim", "side", "way", "shot")}, channels=channels)
+        name = stated.pop("name")
+        shape = HeadShape(**stated | {"channels": tuple(stated["channels"])})
         with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself
             sizes = {key: tensor.shape for key, tensor in HEADS[name](shape).state_dict().items()}
     except Exception as error:  # it may say anything

@@ -40,13 +40,12 @@ def joined_weights(weights: Sequence[str]) -> str:
 def join(name: str, parts: Sequence[tuple[nn.Module, dict[str, Any]]]) -> tuple[Joined, dict[str, Any]]:
     """Join loaded networks (`networks.load`) under a name; smaller inputs are made from the largest one's pixels."""
     networks, metadata = zip(*parts)
-    weights = joined_weights([one["weights"] for one in metadata])
     return Joined(networks, metadata), network_metadata(
         name,
         "join others",
         backbone="+".join(one["backbone"] for one in metadata),
         dim=sum(one["dim"] for one in metadata),
-        weights=weights,
+        weights=joined_weights([one["weights"] for one in metadata]),
         size=max(one["size"] for one in metadata),
         mean=[0.0] * 3,
         std=[1.0] * 3,

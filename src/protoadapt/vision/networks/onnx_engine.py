@@ -15,7 +15,7 @@ import numpy as np
 
 import protoadapt
 from protoadapt.core.errors import UserError, clean_json
-from protoadapt.core.files import sha256_of, written_whole
+from protoadapt.core.files import cache_folder, sha256_of, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
 
@@ -80,28 +80,34 @@ class OnnxEngine:
         mean, std = (255 * np.array(self.metadata[key], np.float32).reshape(3, 1, 1) for key in ("mean", "std"))
         self.mean, self.std = mean, std
 
-    def maps(self, picture: np.ndarray) -> np.ndarray:
-        """(1, 3, H, W), pixels as uint8 or normalised as float32, to the features (1, C, H', W') of all positions."""
+    def maps(self, pictures: np.ndarray) -> np.ndarray:
+        """(B, 3, H, W), pixels as uint8 or normalised as float32, to the features (B, C, H', W') of all positions."""
+        return self._each(self._maps, pictures)
+
+    def features(self, pictures: np.ndarray, pooling: float = 1.0) -> np.ndarray:
+        """(B, 3, H, W) to (B, C): the generalised mean over all positions, as `backbones.generalised_mean`."""
+
+        def pooled(picture: np.ndarray) -> np.ndarray:
+            maps = self._maps(picture)
+            return maps.mean((2, 3)) if pooling == 1 else (maps**pooling).mean((2, 3)) ** (1 / pooling)
+
+        return self._each(pooled, pictures)
+
+    def _maps(self, picture: np.ndarray) -> np.ndarray:
         if picture.dtype == np.uint8:
             picture = np.subtract(picture, self.mean, dtype=np.float32)
             picture /= self.std
         return self.session.run(None, {"x": picture})[0]
 
-    def each(self, work: Callable[[np.ndarray], Any], pictures: np.ndarray) -> list[Any]:
-        """work(picture (1, 3, H, W)) of each of (B, 3, H, W)."""
+    def _each(self, work: Callable[[np.ndarray], np.ndarray], pictures: np.ndarray) -> np.ndarray:
+        """work(picture (1, 3, H, W)) of each of (B, 3, H, W), joined."""
         by = map if self.threads == 1 or len(pictures) == 1 else self.pool.map
-        return list(by(work, np.split(pictures, len(pictures))))
-
-    def features(self, pictures: np.ndarray) -> np.ndarray:
-        """(B, 3, H, W) to (B, C): the mean over all positions."""
-        return np.concatenate(self.each(lambda picture: self.maps(picture).mean((2, 3)), pictures))
+        return np.concatenate(list(by(work, np.split(pictures, len(pictures)))))
 
 
 def graph_folder() -> Path:
     """Where graphs are kept."""
-    stated = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    home = stated if stated.is_absolute() else Path.home() / ".cache"  # by the standard, relative paths do not count
-    return home / "protoadapt" / "networks"
+    return cache_folder() / "networks"
 
 
 def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:

@@ -5,26 +5,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file
-from torch import Tensor, nn
+from safetensors.torch import load_file, save
+from torch import nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision.networks.cards import first_line, network_metadata
+from protoadapt.vision.networks.model_files import plain
 from protoadapt.vision.pictures.decode import Resize
 
 
-class TimmFeatures(nn.Module):
-    """The pooled features (B, D) of a timm network, before its classifier."""
-
-    def __init__(self, network: Any):
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor) -> Tensor:
-        return self.network(x).float()
-
-
-def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[str, Any]]:
+def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, Any]]:
     """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
 
     name : as timm writes it; with NAME@FILE the weights come from a file, and nothing is downloaded.
@@ -37,7 +27,7 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
     except RuntimeError as error:  # torchvision, which timm imports, made for another torch
         raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
     try:
-        network = TimmFeatures(timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval())
+        network: Any = timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval()
     except Exception as error:  # an unknown name, weights that are not published, no network connection
         raise UserError(
             f"timm cannot load the network {name!r} ({first_line(error)}): choose one that "
@@ -45,8 +35,8 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
             f"file (timm:{name}@FILE)"
         ) from error
     if file:
-        _fill(network.network, Path(file))
-    settings = network.network.pretrained_cfg
+        _fill(network, Path(file))
+    settings = network.pretrained_cfg
     channels, height, width = settings["input_size"]
     resize = _resize(settings)
     if channels != 3 or height != width or resize.mode not in ("center", "squash"):
@@ -56,12 +46,13 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[TimmFeatures, dict[st
         )
     with torch.inference_mode():
         dim = network(torch.zeros(1, 3, height, width)).shape[1]  # not always `num_features`: MobileNetV3 has a head
+    decides = repr(tuple(resize)).encode() + save(plain(network.state_dict()))  # stored features depend on both
     return network, network_metadata(
         f"timm:{name}",
         "choose another network",
         backbone=f"timm:{name}",
         dim=dim,
-        weights=_digest(network, resize),
+        weights=hashlib.sha256(decides).hexdigest()[:16],
         size=int(height),
         resize=resize,
         mean=list(settings["mean"]),
@@ -86,11 +77,3 @@ def _resize(settings: dict[str, Any]) -> Resize:
     """timm's evaluation transform, with the defaults of `timm.data.resolve_data_config`."""
     interpolation = settings.get("interpolation") or "bicubic"
     return Resize(float(settings.get("crop_pct") or 0.875), interpolation, settings.get("crop_mode") or "center")
-
-
-def _digest(network: nn.Module, resize: Resize) -> str:
-    """A hash of the weights and of how pictures are resized: stored features depend on both."""
-    digest = hashlib.sha256(repr(tuple(resize)).encode())
-    for key, tensor in network.state_dict().items():
-        digest.update(key.encode() + tensor.contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return digest.hexdigest()[:16]

@@ -47,17 +47,12 @@ def is_picture(name: str | bytes) -> bool:
 
 
 @cache
-def plugins() -> tuple[str, ...]:
-    """HEIF, registered with pillow, where its plugin is installed. Cached pixels depend on it."""
+def readable() -> tuple[str, ...]:
+    """The formats that can be read here: HEIF where its plugin is installed, which is registered with pillow."""
     with suppress(ImportError):
         import_module("pillow_heif").register_heif_opener()
-        return ("HEIF",)
-    return ()
-
-
-def readable() -> tuple[str, ...]:
-    """The formats that can be read here."""
-    return BUILT_IN + plugins()
+        return tuple(FORMATS)
+    return BUILT_IN
 
 
 def open_image(content: bytes) -> Image.Image:
@@ -68,7 +63,7 @@ def open_image(content: bytes) -> Image.Image:
     """
     if not content:
         raise UnreadablePicture("it is an empty file")
-    if _HEIF.match(content) and not plugins():
+    if _HEIF.match(content) and "HEIF" not in readable():
         raise UnreadablePicture("it is HEIC, which needs another package: pip install pillow-heif")
     try:
         image = Image.open(BytesIO(content), formats=readable())
@@ -129,8 +124,7 @@ def _memory_is_left() -> bool:
     If not, any error of a decoder may be due to that, whatever it says. If so, it is the file's: a damaged one can make
     pillow ask for more memory than there is.
     """
-    try:
+    with suppress(MemoryError):
         np.empty(4 * MAX_PIXELS, np.uint8)  # reserved, and given back untouched
-    except MemoryError:
-        return False
-    return True
+        return True
+    return False

@@ -7,7 +7,6 @@ matters, the names, sizes and times of the source files included.
 
 import hashlib
 import json
-import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import groupby, islice
@@ -23,9 +22,8 @@ from protoadapt.vision.pictures.decode import Picture, Resize, decode
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 
 FORMAT = 4  # of an entry and of what `decode` makes: raised when either changes, so that old entries are left alone
-CHUNK = 64  # pictures per job of a thread
-_Progress = Callable[[int, int], None]
-"""Called with the pictures decoded so far and their total."""
+_AHEAD = 16  # pictures per core that are decoded before they are written
+_REPORTED = 64  # pictures between two reports of progress
 
 
 @dataclass(frozen=True)
@@ -75,8 +73,8 @@ def read_pixels(entry: Path, size: int) -> dict[str, Any] | None:
         return None
 
 
-def in_order(source: SplitSource, per_class: int | None, n_classes: int) -> tuple[list[Picture], list[str]]:
-    """The pictures of a split by class and name, and its classes.
+def in_order(source: SplitSource, per_class: int | None, n_classes: int) -> list[Picture]:
+    """The pictures of a split by class and name.
 
     Raises UserError where a class has no pictures, or where there are not `n_classes` of them (0: any number).
     """
@@ -90,78 +88,56 @@ def in_order(source: SplitSource, per_class: int | None, n_classes: int) -> tupl
             f"{source.root} has {len(classes) - len(missing)} of the {n_classes} classes of this split{first}: "
             f"`protoadapt data` lists what is missing"
         )
-    return [picture for label in classes for picture in islice(by_class[label], per_class)], classes
+    return [picture for label in classes for picture in islice(by_class[label], per_class)]
 
 
 def write_pixels(
     entry: Path,
     pictures: list[Picture],
-    classes: list[str],
     size: int,
     *,
     resize: Resize | None = None,
     skip: bool = False,
-    on_progress: _Progress = lambda done, total: None,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> None:
     """Decodes pictures, as `in_order` returns them, into a new entry, whole or not at all.
 
     Pictures that cannot be read are left out and listed with `skip`; otherwise the first one is a UserError. A class of
-    which none is left is left out too.
-    """
-    with written_whole(entry) as partial:
-        pixels = np.memmap(partial, np.uint8, "w+", shape=(len(pictures), 3, size, size))
-        with open(partial, "rb+") as file:  # a full disk is an error here, where later it would be a crash
-            getattr(os, "posix_fallocate", lambda *_: None)(file.fileno(), 0, pixels.nbytes)
-        bad = _decode_all(pictures, pixels, resize, skip, on_progress)
-        kept = [row for row in range(len(pictures)) if row not in bad]
-        if not kept:
-            raise unreadable(bad[0])
-        if bad:
-            for start in range(0, len(kept), CHUNK):  # over the skipped: rows only move forward
-                rows = kept[start : start + CHUNK]
-                pixels[start : start + len(rows)] = pixels[rows]
-        pixels.flush()
-        os.truncate(partial, len(kept) * 3 * size * size)
-    left = {pictures[row].label for row in kept}
-    classes = [label for label in classes if label in left]
-    number = {label: i for i, label in enumerate(classes)}
-    index = {
-        "class_names": classes,
-        "paths": [pictures[row].name for row in kept],
-        "skipped": [bad[row] for row in sorted(bad)],
-        "labels": [number[pictures[row].label] for row in kept],
-    }
-    write_text(entry.with_name(f"{entry.name}.json"), json.dumps(index))
-
-
-def _decode_all(
-    pictures: list[Picture], pixels: np.ndarray, resize: Resize | None, skip: bool, on_progress: _Progress
-) -> dict[int, str]:
-    """Decodes every picture into its row of pixels; returns the rows that could not be read, with the reason.
+    which none is left is left out too. `on_progress` is called with the pictures decoded so far and their total.
 
     In threads, since pillow releases Python's lock while it decodes and resizes: no picture is sent between processes,
     and a script that calls `load` needs no `__main__` guard.
     """
-    size = pixels.shape[-1]
 
-    def work(rows: range) -> dict[int, str]:
-        bad = {}
-        for row in rows:
-            try:
-                pixels[row] = decode(pictures[row], size, resize)
-            except Exception as error:  # a broken file may fail in any way
-                bad[row] = f"{pictures[row].name} ({reason(error, pictures[row].name)})"
-        return bad
+    def work(picture: Picture) -> np.ndarray | str:
+        try:
+            return decode(picture, size, resize)
+        except Exception as error:  # a broken file may fail in any way
+            return f"{picture.name} ({reason(error, picture.name)})"
 
-    chunks = [range(start, min(start + CHUNK, len(pictures))) for start in range(0, len(pictures), CHUNK)]
-    bad: dict[int, str] = {}
-    with quiet_pillow():
-        for rows, wrong in zip(chunks, ahead(work, chunks, 4 * cores())):
-            bad |= wrong
-            if bad and not skip:
-                raise unreadable(bad[min(bad)])
-            on_progress(rows.stop, len(pictures))
-    return bad
+    kept: list[Picture] = []
+    skipped: list[str] = []
+    with written_whole(entry) as partial, open(partial, "wb") as file, quiet_pillow():
+        for picture, answer in zip(pictures, ahead(work, pictures, _AHEAD * cores())):
+            if isinstance(answer, str):
+                skipped.append(answer)
+            else:
+                kept.append(picture)
+                file.write(answer.tobytes())
+            done = len(kept) + len(skipped)
+            if skipped and (not skip or len(skipped) == len(pictures)):
+                raise unreadable(skipped[0])
+            if done % _REPORTED == 0 or done == len(pictures):
+                on_progress(done, len(pictures))
+    classes = list(dict.fromkeys(picture.label for picture in kept))
+    number = {label: i for i, label in enumerate(classes)}
+    index = {
+        "class_names": classes,
+        "paths": [picture.name for picture in kept],
+        "skipped": skipped,
+        "labels": [number[picture.label] for picture in kept],
+    }
+    write_text(entry.with_name(f"{entry.name}.json"), json.dumps(index))
 
 
 def unreadable(which: str) -> UserError:

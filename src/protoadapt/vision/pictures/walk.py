@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.vision.pictures.formats import is_picture
@@ -144,38 +144,24 @@ def _sorted_paths(folder: bytes, skipped: list[Skipped] | None, others: Counter[
                 names.append(entry.name + b"/")
             elif entry.is_symlink() and os.path.isdir(entry.path):
                 skip(entry.path, LINK)
-            elif is_picture(entry.name) and _is_file(entry):
+            elif is_picture(entry.name) and (entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)):
                 names.append(entry.name)
             elif is_picture(entry.name):
                 skip(entry.path, "not an ordinary file" if os.path.exists(entry.path) else "a link to a missing file")
             elif others is not None:
-                others[_suffix(entry.name)] += 1
+                others[os.path.splitext(os.fsdecode(entry.name))[1].lower()] += 1
     return [folder + name for name in sorted(names)]
 
 
-def _suffix(name: str | bytes) -> str:
-    return os.path.splitext(os.fsdecode(name))[1].lower()
-
-
-def _is_file(entry: os.DirEntry[Any]) -> bool:
-    return entry.is_file(follow_symlinks=False) or os.path.isfile(entry.path)
-
-
-def pictures_in(folder: str | Path, others: Counter[str] | None = None) -> Iterator[os.DirEntry]:
-    """Yield the picture files directly inside a folder, in the order of the file system; none where there is none.
+def pictures_in(folder: str | Path, others: Counter[str] | None = None) -> list[str]:
+    """The names of the picture files directly inside a folder, in order; none where there is no such folder.
 
     `others` counts the suffixes of the other files.
     """
-    try:
-        entries = os.scandir(folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    with entries:
-        for entry in entries:
-            if is_picture(entry.name) and _is_file(entry):
-                yield entry
-            elif others is not None and not entry.name.startswith(".") and _is_file(entry):
-                others[_suffix(entry.name)] += 1
+    if not os.path.isdir(folder):
+        return []
+    paths = _sorted_paths(os.path.join(os.fsencode(folder), b""), None, others)
+    return [os.path.basename(os.fsdecode(path)) for path in paths if not path.endswith(b"/")]
 
 
 def is_label_output(folder: str | bytes | Path) -> bool:
