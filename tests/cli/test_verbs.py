@@ -2,6 +2,7 @@
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 import warnings
@@ -68,7 +69,9 @@ def test_ctrl_c_during_imports_is_no_traceback(when):
 def test_every_command_has_a_summary_that_fits(monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     shown = run("--help").stdout
-    lines = shown[shown.index("Commands:") :].splitlines()[1:]
+    sections = re.findall(r"^(\w+):\n((?:  .*\n)+)", shown, re.MULTILINE)
+    assert [title for title, _ in sections] == ["Options", "Pictures", "Research", "Training"]
+    lines = [line for _, verbs in sections[1:] for line in verbs.splitlines()]
     assert [line.split()[0] for line in lines] == [*COMMANDS] == [*VERBS]
     assert not [line for line in lines if line.endswith("...") or len(line.split()) < 3]
 
