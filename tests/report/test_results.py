@@ -17,7 +17,7 @@ from protoadapt.core.protocol import Protocol
 from protoadapt.core.results import RESULT, pack
 from protoadapt.report.documents import report_page
 from protoadapt.report.result_page import evaluation_page
-from protoadapt.report.tables import OVER_CLASSES, comparison, embedding, render
+from protoadapt.report.tables import OVER_CLASSES, comparison, embedding, measures, render
 
 RESULTS = Path(__file__).resolve().parents[2] / "results"
 
@@ -109,7 +109,7 @@ def test_results_without_counts_by_class_have_no_interval_over_classes(compared)
     assert OVER_CLASSES in some
     assert "jackknife" not in render(bare, "protonet", "markdown")
     assert "jackknife" in render(compared["results"], "protonet", "markdown")
-    caption, *_, note = render(compared["results"], "protonet", "text").splitlines()
+    caption, *_, note, _ = render(compared["results"], "protonet", "text").splitlines()
     assert len(caption) < 100
     assert note.startswith(f" {OVER_CLASSES}: ")
     assert "over classes" not in evaluation_page([{**compared, "results": bare}]).split("</style>")[1].lower()
@@ -334,3 +334,25 @@ def test_what_is_unusual_about_the_features_is_said():
     assert embedding({"features": features}) == "resnet12, crop box"
     views = features | {"views": 8, "pooling": 2.0}
     assert embedding({"features": views}) == "resnet12, crop box, views 8, pooling 2.0"
+
+
+def test_a_table_for_a_terminal_of_80_columns_cuts_no_number():
+    """Long settings become footnotes; what is still too wide continues below, behind the methods again."""
+    tuned = "bapa(n_iter=20, sigma=0.3333333, lam=8.1234567, kappa=2.1236789)"
+    document = measured(Protocol("open", way=3, query=10), ["paddle(scale=10)", tuned, "bapa"])
+    printed = render(document["results"], "paddle(scale=10)", "text")
+    assert max(map(len, printed.splitlines())) <= 80
+    assert "…" not in printed
+    assert "minus paddle [1]" in printed
+    assert f" [2] {tuned}\n" in printed
+    for value in measures(document["results"], "paddle(scale=10)"):
+        assert f"{value['accuracy']:.2f} ± {value['ci95']:.2f}" in printed
+        assert f" {value['episodes/s']:,.0f}\n" in printed
+    assert tuned in render(document["results"], "paddle(scale=10)", "markdown")
+
+
+def test_a_wide_terminal_has_the_settings_in_the_table(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    printed = render(measured(Protocol(query=10), ["paddle(scale=10)", "bapa"])["results"], None, "text")
+    assert "paddle(scale=10) " in printed
+    assert "[1]" not in printed

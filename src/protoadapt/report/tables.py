@@ -2,11 +2,14 @@
 
 import csv
 import io
+import shutil
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from itertools import compress
+from itertools import chain, compress
+from textwrap import wrap
 from typing import Any
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
@@ -15,7 +18,6 @@ from protoadapt.core.results import Record, class_interval, compare_runs, paired
 
 _Row = Sequence[str]
 TABLE_FORMATS = ("text", "markdown", "csv", "latex")
-SPEED = {"seconds": ".2f", "episodes/s": ",.0f"}
 PLAIN = {"runs": "d", "episodes/s": ".1f", "p": ".4g", "p_holm": ".4g"}  # the others have four decimals
 _UNKNOWN = "AUROC unknown"
 OVER_CLASSES = "± over classes"
@@ -56,7 +58,7 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
     """The header and the rows of a table for people, on methods that were run on the same episodes.
 
     Columns: method, accuracy, paired difference (where the reference is among the results), half-widths over classes
-    (where any result has them), seconds, episodes per second.
+    (where any result has them), episodes per second.
     """
     rows = measures(results, reference)
     minus = f"minus {reference}"
@@ -73,7 +75,7 @@ def comparison(results: Sequence[Record], reference: str | None = None) -> tuple
         if wide:
             halves = row["classes ci95"], row.get(f"{minus} classes ci95")
             cells[OVER_CLASSES] = ", ".join(f"± {half:.1f}" for half in halves if half is not None)
-        table.append(cells | {name: format(row[name], form) for name, form in SPEED.items()})
+        table.append(cells | {"episodes/s": f"{row['episodes/s']:,.0f}"})
     return list(table[0]), [list(cells.values()) for cells in table]
 
 
@@ -94,15 +96,47 @@ def by_episodes(results: Iterable[Record]) -> list[list[Record]]:
 
 
 def text(header: _Row, rows: Sequence[_Row]) -> str:
-    """A table for the terminal."""
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, name in enumerate(header):
+    """A table for the terminal. Columns that do not fit beside the others follow below, again behind the first."""
+    widths = _widths(header, rows)
+    blocks = [[0]]
+    for i in range(1, len(header)):
+        if len(blocks[-1]) > 1 and sum(widths[j] for j in (*blocks[-1], i)) > _columns():
+            blocks.append([0])
+        blocks[-1].append(i)
+    return "\n".join(_block([[row[i] for i in block] for row in (header, *rows)]) for block in blocks)
+
+
+def _block(rows: Sequence[_Row]) -> str:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, name in enumerate(rows[0]):
         table.add_column(name, justify="left" if i == 0 else "right", no_wrap=True)
-    for row in rows:
+    for row in rows[1:]:
         table.add_row(*row)
     out = io.StringIO()
-    Console(file=out, width=240, highlight=False, markup=False).print(table)
+    Console(file=out, width=sum(_widths(rows[0], rows)) + 1, highlight=False, markup=False).print(table)
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines() if line.strip())
+
+
+def _widths(header: _Row, rows: Sequence[_Row]) -> list[int]:
+    """Of the columns with the space between them."""
+    return [2 + max(map(cell_len, column)) for column in zip(header, *rows)]
+
+
+def _columns() -> int:
+    """Characters per line of the terminal, 80 where there is none."""
+    return shutil.get_terminal_size().columns
+
+
+def _short_names(header: _Row, rows: Sequence[_Row]) -> tuple[_Row, Sequence[_Row], list[str]]:
+    """A table with numbers in place of the methods' settings, if it is too wide, and notes that have the settings."""
+    if sum(_widths(header, rows)) <= _columns():
+        return header, rows, []
+    with_settings = [label for label, *_ in rows if "(" in label]
+    short = {label: f"{label.partition('(')[0]} [{i}]" for i, label in enumerate(with_settings, 1)}
+    names = short | {f"minus {label}": f"minus {name}" for label, name in short.items()}
+    rows = [[names.get(label, label), *cells] for label, *cells in rows]
+    notes = [f"[{i}] {label}" for i, label in enumerate(with_settings, 1)]
+    return [names.get(name, name) for name in header], rows, notes
 
 
 def markdown(header: _Row, rows: Sequence[_Row]) -> str:
@@ -176,7 +210,9 @@ def _captioned(about: str, header: _Row, rows: Sequence[_Row], form: str, notes:
     notes = [*notes, *_over_classes(header)]
     if form == "markdown":
         return "\n\n".join([about, markdown(header, rows), *(["; ".join(notes)] if notes else [])])
-    return "\n".join([about, text(header, rows), *(f" {note}" for note in notes)])
+    header, rows, settings = _short_names(header, rows)
+    lines = [wrap(note, _columns(), initial_indent=" ", subsequent_indent="   ") for note in (*settings, *notes)]
+    return "\n".join([*wrap(about, _columns()), text(header, rows), *chain(*lines)])
 
 
 def _over_classes(header: _Row) -> list[str]:
@@ -185,7 +221,7 @@ def _over_classes(header: _Row) -> list[str]:
 
 
 def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
-    """Accuracies and differences without seconds; a group of columns per set of episodes, named by what differs."""
+    """Accuracies and differences without speeds; a group of columns per set of episodes, named by what differs."""
     titles, columns = [], []
     for r, *_ in groups:
         p = r["protocol"]
@@ -194,7 +230,7 @@ def _latex(groups: Sequence[Sequence[Record]], reference: str | None) -> str:
     differ = [len(set(words)) > 1 for words in zip(*titles)][:-1] + [True]
     for title, group in zip(titles, groups):
         header, rows = comparison(group, reference)
-        columns.append((" ".join(compress(title, differ)), header[: -len(SPEED)], [row[: -len(SPEED)] for row in rows]))
+        columns.append((" ".join(compress(title, differ)), header[:-1], [row[:-1] for row in rows]))
     shots = " and ".join(dict.fromkeys(f"{group[0]['protocol']['shot']}-" for group in groups))
     about = dict.fromkeys(caption(group, shots) for group in groups)
     names = [name for _, header, _ in columns for name in header]
