@@ -48,6 +48,21 @@ def task(queries=30, dtype=np.float64, shots=(2, 1, 3), way=3, **more):
     return X, np.concatenate([known, np.full(queries, -1)]), np.concatenate([known, truth])
 
 
+def test_ordinary_folds_are_warned_of_and_labelled_ones_are_not():
+    X, y, _ = task(shots=(4, 4, 4))
+    with pytest.warns(UserWarning, match=r"10 of the rows to be tested have no label.*labelled_folds"):
+        cross_val_score(CIPAClassifier(), X, y, cv=3)
+    with warnings.catch_warnings(action="error"):
+        cross_val_score(CIPAClassifier(), X, y, cv=labelled_folds(y, 3))
+        assert CIPAClassifier().fit(X, y).score(X, y) > 0.5
+
+
+@every_classifier
+def test_fit_predict_is_the_transduction(make):
+    X, y, _ = task()
+    assert (make().fit_predict(X, y) == make().fit(X, y).transduction_).all()
+
+
 @every_classifier
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("kind", ["clouds", "duplicates", "zeros", "one unlabelled", "equal classes", "far apart"])

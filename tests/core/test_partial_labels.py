@@ -42,6 +42,11 @@ def test_labels_of_many_types_are_classes_and_rows_without_one(labels):
     assert classes.dtype.kind in "Mm" or classes.tolist() == expected
 
 
+def test_nullable_numbers_come_back_as_they_came():
+    for labels in (pd.Series(marked(NUMBERS, None), dtype="Int64"), pd.Series([2, 0, 1], dtype="Int64")):
+        assert encode(labels)[0].dtype == np.int64
+
+
 @settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(-1, 4), min_size=1, max_size=60), st.integers(2, 6))
 def test_folds_test_labelled_rows_only_and_train_with_all_others(labels, n_splits):

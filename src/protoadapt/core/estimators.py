@@ -35,7 +35,7 @@ from protoadapt.core.methods.prototypes import joint_rule, metric_rule, protonet
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Slices, kept, powered_rows, sampled
 from protoadapt.core.methods.settings import Setting, declarations
-from protoadapt.core.partial_labels import encode, warn_of_one_class
+from protoadapt.core.partial_labels import encode, warn_of_one_class, warn_of_ordinary_folds
 from protoadapt.core.prototype_model import PrototypeModel, block_size, group_of, log_density, power_transform, two_best
 
 FLOATS = [np.float32, np.float64]
@@ -90,6 +90,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
 
+    def fit_predict(self, X, y) -> np.ndarray:
+        """(n): `transduction_` of the rows X (n, D), after a fit to them."""
+        return self.fit(X, y).transduction_
+
     def fit_rows(self, support, labels, arrays: Iterable[np.ndarray]):
         """Fits from labelled rows (S, D), as they were extracted, their labels (S), and arrays (n, D) of unlabelled
         rows, which are run through again in every step.
@@ -126,6 +130,8 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """The accuracy on the rows of X (n, D) that have a label in y (n); rows without one are not counted."""
         classes, codes = encode(y)
         known = codes >= 0
+        if len(codes) != len(getattr(self, "transduction_", codes)):  # not the fitted rows once more
+            warn_of_ordinary_folds(len(codes) - known.sum())
         weight = None if sample_weight is None else np.asarray(sample_weight)[known]
         return float(np.average(self.predict(X)[known] == classes[codes[known]], weights=weight))
 

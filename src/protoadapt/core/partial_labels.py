@@ -55,11 +55,22 @@ def warn_of_one_class(y) -> None:
         )
 
 
+def warn_of_ordinary_folds(without_label: int) -> None:
+    """Warns where rows without a label are to be tested, as ordinary folds of cross-validation do."""
+    if without_label:
+        warnings.warn(
+            f"{without_label:,} of the rows to be tested have no label and are not counted; ordinary folds also keep "
+            f"them from training, where they help: cross-validate with cv=protoadapt.labelled_folds(y)",
+            stacklevel=3,
+        )
+
+
 def encode(y) -> tuple[np.ndarray, np.ndarray]:
     """Sorted classes, and for each row its position among them, or -1 where y is -1, None, NaN or one of MARKS."""
     refuse_mask(y, "labels y")
-    # As objects, since numpy would turn numbers beside names into names.
-    y = column_or_1d(np.array(y, dtype=object) if isinstance(y, (list, tuple)) else y, warn=True)
+    # As objects: numpy would turn numbers beside names into names, and pandas' nullable integers into floats.
+    nullable = hasattr(getattr(y, "dtype", None), "na_value")
+    y = column_or_1d(np.array(y, dtype=object) if isinstance(y, (list, tuple)) or nullable else y, warn=True)
     labelled = ~((y == -1) | np.isnan(y)) if y.dtype.kind in "iuf" else ~np.isin(y.astype(str), MARKS)
     known = y[labelled]
     if not len(known):
