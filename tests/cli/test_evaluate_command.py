@@ -99,6 +99,15 @@ def test_mistakes_are_one_sentence_and_leave_nothing(tmp_path, words, said):
     assert not (tmp_path / "out").exists()
 
 
+def test_what_is_close_to_right_leads_on(features, tmp_path):
+    said = refused("compare", features, "--methods", "protonet", "cipa", "bapa")
+    assert "'cipa' is a method, not a file: separate methods by commas, --methods protonet,cipa,bapa" in said
+    for name in ("rows.npy", "rows.pt", "rows.pkl"):
+        (tmp_path / name).write_bytes(b"rows")
+        assert "write numpy.savez('rows.npz', features=features, labels=labels)" in refused("evaluate", tmp_path / name)
+    assert "give --dataset with one of cifar-fs, fc100, mini-imagenet, " in refused("data")
+
+
 def test_inputs_are_never_overwritten(features):
     before = features.read_bytes()
     assert "is also read" in refused("evaluate", features, "--episodes", 3, "--json", features)

@@ -24,9 +24,12 @@ def compare_command(
     Prints their accuracies and the paired differences to the first, with 95 % confidence intervals. With several
     feature files: the means over all runs, their spread, and p-values with Holm's correction for multiple comparisons.
     """
-    from protoadapt.core.methods import method, split_specs
+    from protoadapt.core.methods import METHODS, method, split_specs
 
     chosen = {one.label: one for one in map(method, split_specs(methods))}  # each once
     if not chosen:
         raise UserError("no method is named: give --methods protonet,cipa")
+    if stray := [str(file) for file in files if str(file) in METHODS and not file.exists()]:
+        together = ",".join([methods, *stray])
+        raise UserError(f"{stray[0]!r} is a method, not a file: separate methods by commas, --methods {together}")
     measure_files(files, [*chosen.values()], protocol, asked)

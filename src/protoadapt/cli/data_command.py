@@ -10,7 +10,7 @@ from protoadapt.core.errors import UserError
 
 
 def data_command(
-    dataset: DatasetName,
+    dataset: DatasetName = "",
     data_dir: DataDir = None,
     download: Annotated[bool, option("download it from its official address first", flag="--download")] = False,
 ) -> None:
@@ -19,7 +19,10 @@ def data_command(
     Lists which pictures are there, which are missing and where to download them. Exit code 1: incomplete.
     """
     from protoadapt.training import datasets
+    from protoadapt.training.datasets.registry import DATASETS
 
+    if not dataset:
+        raise UserError(f"no dataset is named: give --dataset with one of {', '.join(DATASETS)}")
     if download:
         if data_dir is None:
             raise UserError("--download needs a directory to write to: give --data DIR")

@@ -124,6 +124,11 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
     ['cat', 'dog']
     """
     path = Path(path)
+    if path.is_file() and path.suffix in (".npy", ".pt", ".pth", ".pkl", ".pickle", ".csv"):
+        raise UserError(
+            f"{str(path)!r} is no feature file: load it in Python and write numpy.savez({path.stem + '.npz'!r}, "
+            f"features=features, labels=labels), one row and one label per picture"
+        )
     if not path.is_file() or path.suffix not in (".safetensors", ".npz"):
         raise UserError(
             f"{str(path)!r} is not there or no feature file: give a .safetensors or .npz file, or make one with "
