@@ -47,7 +47,7 @@ with tempfile.TemporaryDirectory() as home:
     doubtful = sorted((row for row in rows if row["guess"] == row["label"]), key=lambda row: float(row["margin"]))[:6]
     for row in doubtful:
         truth = row["file"].split()[0]
-        print(f"  {row['file']}: {row['label']} or {row['runner-up']}? It is {truth}")
+        print(f"  {row['file']}: {row['label']} or {row['runner_up']}? It is {truth}")
         row["label"] = truth
     with open(out / "labels.csv", "w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))

@@ -199,7 +199,7 @@ def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():
     result = name_board(labelled(board, {3: "unknown"}), METADATA).result
     rows = {row["file"]: row for row in rows_of(labels_csv_text(result))}
     said = [rows[board.pictures[place].name] for place in (2, 3)]
-    assert [(row["label"], row["confidence"], row["runner-up"], row["unknown"]) for row in said] == [
+    assert [(row["label"], row["confidence"], row["runner_up"], row["unknown"]) for row in said] == [
         ("unknown", "1.0000", "", "yes")
     ] * 2
     assert [row["guess"] for row in said] == ["(page)", "(page)"]

@@ -42,6 +42,10 @@ def test_it_answers_as_predict_does_one_by_one_and_many_at_once(client, fitted, 
         row = expected[one["name"]]
         assert (one["label"], one["runner_up"], one["unknown"]) == (row["label"], row["runner_up"], row["unknown"])
         assert abs(one["confidence"] - row["confidence"]) < 1e-4
+        assert max(one["probabilities"], key=one["probabilities"].get) == one["label"]
+        assert abs(one["probabilities"][one["label"]] - one["confidence"]) < 1e-4
+        assert set(one["probabilities"]) == {"red", "green", "blue"}
+        assert isinstance(one["density"], float)
 
     def alone(file):
         return client.post("/api/predict", content=file.read_bytes()).json()["pictures"][0]["label"]
@@ -90,6 +94,7 @@ def test_it_is_described(client):
     body = described["paths"]["/api/predict"]["post"]["requestBody"]["content"]
     assert set(body) == {"multipart/form-data", "image/*"}
     answer = described["components"]["schemas"]["Prediction"]["properties"]
-    assert set(answer) == {"name", "label", "confidence", "runner_up", "margin", "unknown", "group"}
+    sure = {"confidence", "probabilities", "density", "margin"}
+    assert set(answer) == {"name", "label", "runner_up", "unknown", "group", *sure}
     assert client.get("/health").json()["classes"] == ["blue", "green", "red"]
     assert client.get("/").status_code == 200, "the page is there too"

@@ -33,6 +33,8 @@ def test_it_answers_as_the_estimator_does(tmp_path, method):
     model, classifier = fitted(method, threshold=0.3)
     save_classifier(tmp_path / "c.safetensors", classifier)
     back = load_classifier(tmp_path / "c.safetensors")
+    (tmp_path / "c.safetensors").rename(tmp_path / "classifier.safetensors")
+    assert load_classifier(tmp_path).classes == NAMES
     assert (back.classes, back.model, back.temperature, back.threshold) == (NAMES, MODEL, model.temperature_, 0.3)
     best, probability, *_ = back.answer(X)
     np.testing.assert_array_equal(best[:, 0], model.predict(X))

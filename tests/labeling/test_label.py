@@ -37,11 +37,11 @@ def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monke
 def test_every_picture_is_named_rightly(folder, named):
     result = named()
     rows = read_table(folder / "out" / "labels.csv")
-    assert " ".join(rows[0]) == "file label confidence runner-up margin density unknown group guess"
+    assert " ".join(rows[0]) == "file label confidence runner_up margin density unknown group guess"
     mine = [row for row in rows if not row["file"].startswith("..")]
     assert len(mine) == 18
     assert all(row["label"] == truth(row["file"]) for row in mine)
-    assert all(row["label"] != row["runner-up"] and row["unknown"] == "no" for row in mine)
+    assert all(row["label"] != row["runner_up"] and row["unknown"] == "no" for row in mine)
     assert all(0 <= float(row["margin"]) <= float(row["confidence"]) <= 1 for row in mine)
     assert [row["label"] for row in rows if row["file"].startswith("../support/")] == [
         *["blue"] * 2, *["green"] * 2, *["red"] * 2,

@@ -111,6 +111,14 @@ def test_a_quotation_mark_that_is_not_closed_takes_no_line_away(tmp_path, paint,
         read_support([tmp_path / "t.csv"], tmp_path)
 
 
+def test_a_table_as_excel_writes_it_in_western_europe_is_read(tmp_path, paint):
+    paint(tmp_path / "käfer.png", "red")
+    paint(tmp_path / "b.png", "blue")
+    (tmp_path / "t.csv").write_bytes("file;label\r\nkäfer.png;Käfer – 10 €\r\nb.png;Bär\r\n".encode("cp1252"))
+    found = labels_of(read_support([tmp_path / "t.csv"], tmp_path), tmp_path)
+    assert found == [("b.png", "Bär"), ("käfer.png", "Käfer – 10 €")]
+
+
 def test_accents_in_two_spellings_are_one_class(tmp_path, paint):
     """é as one character and as two. Files keep their names, of which both may exist."""
     one, two = "caf\u00e9", "cafe\u0301"
@@ -143,7 +151,7 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path, paint):
         table.write_text(text)
         with pytest.raises(UserError, match=words):
             read_support([table], tmp_path)
-    table.write_bytes("file,label\nä.png,cat\n".encode("latin-1"))
+    table.write_bytes(b"file,label\n\x81.png,cat\n")
     with pytest.raises(UserError, match="in UTF-8"):
         read_support([table], tmp_path)
     for source, words in (("empty", "gives no labels"), ("one", "one class only, 'cat'"), ("missing", "there is no")):

@@ -7,7 +7,6 @@ import hashlib
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
-from io import BytesIO, TextIOWrapper
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
@@ -126,8 +125,7 @@ def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:
         by_name.setdefault(PurePosixPath(path).name, []).append(place)
     labels: dict[int, str | None] = {}
     missing: list[str] = []
-    table = TextIOWrapper(BytesIO(text), "utf-8-sig", newline="")
-    for row in filter(lambda row: row.is_example, lines_of(table, "the table")):
+    for row in filter(lambda row: row.is_example, lines_of(text, "the table")):
         path = to_text(from_text(row.file.removeprefix("./")))
         alike = by_name.get(PurePosixPath(path).name, [])
         found = by_path.get(path, alike[0] if len(alike) == 1 else None)

@@ -15,6 +15,7 @@ import numpy as np
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
+from scipy.special import softmax
 from torch import nn
 
 from protoadapt.app.intake import Limits, Read, Upload, read_form, read_upload
@@ -33,6 +34,8 @@ class Prediction(BaseModel):
     label: str = Field(description="likeliest class")
     confidence: float = Field(description="its probability, 0 to 1")
     runner_up: str = Field(description="second likeliest class")
+    probabilities: dict[str, float] = Field(description="of all classes; what is left is that of groups without a name")
+    density: float = Field(description="how familiar it is: log of the summed likelihoods of all classes and groups")
     margin: float = Field(description="difference of the two probabilities")
     unknown: bool = Field(description="the picture resembles none of the classes")
     group: str | None = Field(description="where it resembles others of a kind without a name: that group")
@@ -108,10 +111,14 @@ def predict_routes(predictor: Predictor, limits: Limits) -> APIRouter:
             busy = "too many pictures are waiting: try again in a moment"
             raise HTTPException(503, busy, {"Retry-After": "1"}) from None
         rows = await asyncio.gather(*map(asyncio.wrap_future, asked))
-        answers = await run_in_threadpool(classifier.answer, np.stack(rows))
+        logits = await run_in_threadpool(classifier.logits, np.stack(rows))
+        answers, shares = classifier.decide(logits), softmax(logits / classifier.temperature, axis=1)
         names = [upload.name for upload, one in found if one.pixels is not None]
         records = picture_records(names, answers, np.full(len(rows), UNLABELED), classifier.classes)
-        pictures = [Prediction(name=record["file"], **record) for record in records]
+        pictures = [
+            Prediction(name=record["file"], probabilities=dict(zip(classifier.classes, share.tolist())), **record)
+            for record, share in zip(records, shares)
+        ]
         return Predictions(pictures=pictures, skipped=skipped)
 
     @routes.get("/health")

@@ -9,7 +9,7 @@ from protoadapt.core.errors import for_terminal
 
 
 def predict_command(
-    classifier: Annotated[Path, argument("classifier.safetensors from `protoadapt label`", "CLASSIFIER")],
+    classifier: Annotated[Path, argument("output directory of `label`, or its classifier.safetensors", "CLASSIFIER")],
     images: Annotated[list[Path], argument("pictures, or directories of them", "IMAGE|DIR")],
     out: Annotated[Path | None, option("directory for labels.csv, labels.json and report.html as well", "DIR")] = None,
     sort: Sort = None,

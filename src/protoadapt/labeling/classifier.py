@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from protoadapt.core.estimators import PrototypeClassifier
 
 _SCHEMA = "protoadapt-classifier/1"
+CLASSIFIER = "classifier.safetensors"
+"""Its name in the output folder of `label`."""
 LONGEST_NAME = 4096
 """Of a network: no path is longer."""
 _SHAPES = {"center": "D", "prototypes": "CD", "bias": "C"}
@@ -147,7 +149,7 @@ def classifier_bytes(classifier: Classifier) -> bytes:
 
 
 def load_classifier(path: str | Path) -> Classifier:
-    """Reads a classifier.safetensors that `label` wrote.
+    """Reads a classifier.safetensors that `label` wrote, or that of its output folder.
 
     Everything that the file says about itself is checked, and no code runs. Raises `UserError` for another or a
     damaged file.
@@ -157,9 +159,9 @@ def load_classifier(path: str | Path) -> Classifier:
     >>> load_classifier("named/classifier.safetensors").classes
     ['beech', 'oak']
     """
-    path = Path(path)
+    path = Path(path, CLASSIFIER) if Path(path).is_dir() else Path(path)
     if not path.is_file():
-        raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
+        raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, {CLASSIFIER}")
     try:
         with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))

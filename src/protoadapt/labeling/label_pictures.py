@@ -18,11 +18,10 @@ import numpy as np
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
-from protoadapt.labeling.classifier import Loaded, load_classifier, load_same
+from protoadapt.labeling.classifier import CLASSIFIER, Loaded, load_classifier, load_same
 from protoadapt.labeling.explain import explained
 from protoadapt.labeling.names import UNKNOWN, name_in, to_text
 from protoadapt.labeling.outputs import (
-    CLASSIFIER,
     NONE_OF_CLASSES,
     PARQUET,
     UNLABELED,
@@ -264,7 +263,7 @@ def predict(
 
     Parameters
     ----------
-    classifier : classifier.safetensors.
+    classifier : classifier.safetensors, or the folder that `label` wrote it into.
     images : pictures, and folders of pictures.
     out : a folder that gets labels.csv and labels.json as `label` writes them, not that of `label`; None: no file.
     sort, sort_unknown, page : with `out`, as in `label`.

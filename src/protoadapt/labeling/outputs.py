@@ -19,7 +19,7 @@ from protoadapt.core import files
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.threads import ahead
 from protoadapt.labeling import support
-from protoadapt.labeling.classifier import Answers, save_classifier
+from protoadapt.labeling.classifier import CLASSIFIER, Answers, save_classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, group_name, name_in, to_folder, to_text
 from protoadapt.labeling.sorting import TOGETHER, sort_pictures
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection, Named
 
 SCHEMA = "protoadapt-labels/1"
-_COLUMNS = ("file", "label", "confidence", "runner-up", "margin", "density", "unknown", "group", "guess")
-CLASSIFIER, PARQUET = "classifier.safetensors", "labels.parquet"
+_COLUMNS = ("file", "label", "confidence", "runner_up", "margin", "density", "unknown", "group", "guess")
+PARQUET = "labels.parquet"
 OURS = {CLASSIFIER: re.compile(rb"protoadapt-classifier/"), PARQUET: re.compile(rb"\APAR1.*runner_up", re.DOTALL)}
 """What shows that a file was written by `label`, for those that it replaces."""
 Progress = Callable[[str, int, int], None]

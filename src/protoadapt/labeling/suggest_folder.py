@@ -18,7 +18,7 @@ from protoadapt.labeling.support import read_support, table_examples
 from protoadapt.vision.pictures.decode import PREVIEW
 
 _SCHEMA = "protoadapt-next/1"
-_COLUMNS = ("file", "label", "likely", "runner-up", "reason")
+_COLUMNS = ("file", "label", "likely", "runner_up", "reason")
 _MOST = 1000
 """Pictures that can be suggested at once; nobody labels more before looking again."""
 

@@ -10,11 +10,12 @@ so that it is none of these (`guess_of`). A table without this column consists o
 
 import csv
 import hashlib
+import io
 import os
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple, TextIO, TypeVar
+from typing import NamedTuple, TypeVar
 
 from protoadapt.core.errors import UserError
 from protoadapt.labeling import names
@@ -266,13 +267,16 @@ def _by_name(folders: Iterable[str | Path]) -> dict[str, list[str]]:
 
 def table_rows(table: Path) -> Iterator[Row]:
     """The lines of a csv file that has the columns file and label."""
-    with open(table, newline="", encoding="utf-8-sig") as file:
-        yield from lines_of(file, repr(str(table)))
+    yield from lines_of(table.read_bytes(), repr(str(table)))
 
 
-def lines_of(file: TextIO, table: str) -> Iterator[Row]:
-    """The same of an open file; `table` is its name in errors."""
+def lines_of(content: bytes, table: str) -> Iterator[Row]:
+    """The same of a file's content, in UTF-8 or as Excel writes it in western Europe; `table` is its name in errors."""
     try:
+        try:
+            file = io.StringIO(content.decode("utf-8-sig"), newline="")
+        except UnicodeDecodeError:
+            file = io.StringIO(content.decode("cp1252"), newline="")
         header = next(filter(str.strip, file), "")
         file.seek(0)
         reader = csv.reader(file, delimiter=max(DELIMITERS, key=header.count), strict=True)
