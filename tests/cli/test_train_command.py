@@ -33,6 +33,7 @@ def test_resume_needs_neither_recipe_nor_settings(data, tmp_path):
     given = [word for setting in [*SETTINGS, "epochs=2"] for word in ("--set", setting)]
     done = train(data, tmp_path / "run", "hct_r", *given)
     assert done.exit_code == 0, done.stderr
+    assert "1 step per epoch: 24 pictures are few to train on; `protoadapt extract lite0` gives" in done.stderr
     result = (tmp_path / "run" / "result.json").read_bytes()
     for words in (["--resume"], ["hct_r", *given, "--resume"]):
         again = train(data, tmp_path / "run", *words)

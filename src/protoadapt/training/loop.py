@@ -200,6 +200,9 @@ class Run:
         with stop_requested() as stop:
             if resume:
                 self.report("note", text=f"resuming from step {state.step} (epoch {state.epoch + 1})")
+            if len(self.plan(state.epoch)) == 1:
+                few = f"1 step per epoch: {len(self.labels):,} pictures are few to train on"
+                self.report("note", text=f"{few}; `protoadapt extract lite0` gives the features of a trained network")
             while state.epoch < config.epochs and self.epoch(stop):
                 pass
             return self.result(finished=state.epoch == config.epochs)
