@@ -23,7 +23,7 @@ LAYERS = {
     "cli": {"core", "vision", "training", "labeling", "report", "app", "cli"},
 }
 """Which layers each may import: a graph, not a line. `labeling` and `training` do not know each other."""
-TOOLS = ("errors", "threads", "files", "arrays", "statistics", "provenance")
+TOOLS = ("errors", "threads", "files", "web", "arrays", "statistics", "provenance")
 TASKS = ("prototype_model", "features", "parts", "protocol", "episodes", "methods", "heads")
 ANSWERS = ("results", "evaluate", "projection", "partial_labels", "estimators")
 CORE = TOOLS + TASKS + ANSWERS

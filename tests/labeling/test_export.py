@@ -107,7 +107,7 @@ def test_a_file_that_differs_is_not_left_behind(model, written, tmp_path, monkey
         return content
 
     content = written[0].read_bytes()
-    monkeypatch.setattr(onnx_export, "_onnx", wrong)
+    monkeypatch.setattr(onnx_export, "exported", wrong)
     (tmp_path / "old.onnx").write_bytes(content)
     with pytest.raises(UserError, match="differ from torch's"):
         onnx_export.export(model[0], tmp_path / "old.onnx")

@@ -29,8 +29,8 @@ def test_no_file_chooses_a_network_that_is_downloaded(named, folder, name, monke
     path = folder / "out" / "classifier.safetensors"
     classifier = load_classifier(path)
     save_classifier(path, replace(classifier, model=classifier.model | {"name": name}))
-    monkeypatch.setattr(timm_features, "load_timm", lambda name: pytest.fail(f"{name} was loaded"))
-    with pytest.raises(UserError, match=f"network {name!r}, which may have to be downloaded: .* --model {name!r}"):
+    monkeypatch.setattr(timm_features, "load_timm", lambda source: pytest.fail(f"{source} was loaded"))
+    with pytest.raises(UserError, match=f"the weights of {name!r} are not here: `protoadapt models --get"):
         predict(path, [folder / "images"])
 
 

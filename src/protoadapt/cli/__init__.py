@@ -65,7 +65,7 @@ EXTRAS = {
     "onnxruntime": "label",
     "pyarrow": "scale",
     "ray": "ray",
-    "timm": "timm",
+    **dict.fromkeys(("huggingface_hub", "timm"), "timm"),
 }
 """The extra that brings each module which a plain install lacks."""
 _FULL = {

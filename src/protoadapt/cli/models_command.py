@@ -1,33 +1,45 @@
 """`protoadapt models`."""
 
+import re
+from functools import partial
 from typing import Annotated, Any
 
-from protoadapt.cli.options import argument
-from protoadapt.core.errors import UserError, for_terminal
+from protoadapt.cli.options import argument, option
+from protoadapt.cli.progress import bars
+from protoadapt.core.errors import for_terminal
 
 
 def models_command(
-    name: Annotated[str, argument("print the card of this network", "NAME")] = "",
+    name: Annotated[str, argument("describe this network: one of the list, timm:NAME, or a file", "NAME")] = "",
+    get: Annotated[str, option("download the weights of this network: one of the list, or timm:NAME", "NAME")] = "",
 ) -> None:
-    """List the networks that have a name, or describe one."""
-    from protoadapt.report.tables import text
-    from protoadapt.vision.networks.cards import find_card, overview
+    """List the networks that have a name, describe one, or download its weights.
 
-    if name:
-        card = find_card(name)
-        if not card:
-            raise UserError(f"no card for the model {name!r}: `protoadapt models` lists the named ones")
+    Nothing else downloads weights. They come from timm's own collection and are checked by their checksum.
+    """
+    from protoadapt.report.tables import text
+    from protoadapt.vision import networks
+    from protoadapt.vision.networks.cards import find_card, overview
+    from protoadapt.vision.networks.timm_names import download_weights
+
+    if get:
+        with bars() as report:
+            file = download_weights(get, partial(report, "bytes"))
+        print(f"{get}: {file.stat().st_size / 1e6:,.0f} MB, {file}")
+    if described := name or get:
+        card = find_card(described) if described in networks.names() else networks.load(described)[1]
         print("\n".join(map(for_terminal, _card(card))))
         return
-    keys = ("name", "trained_on", "backbone", "size", "dim")
     rows = []
     for card in overview():
-        row = [card.get(key) for key in keys]
-        row += [card["mb"] and f"{card['mb']:.1f}", card["state"]]
+        licence = re.search(r"weights: ([^ ,;]+)", card.get("licence", ""))
+        row = [card.get(key) for key in ("name", "trained_on", "size", "dim")]
+        row += [card["mb"] and f"{card['mb']:,.0f}", licence and licence[1], card["state"]]
         rows.append(["–" if value is None else str(value) for value in row])
-    print(text(["name", "trained on", "network", "pixels", "dims", "MB", ""], rows))
-    print("\n`protoadapt models NAME` prints the accuracies measured with a network, and its licence.")
-    print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file of your own.")
+    print(text(["name", "trained on", "pixels", "dims", "MB", "licence", ""], rows))
+    print("\n`protoadapt models NAME` describes a network, with accuracies that were measured and its")
+    print("licence; `protoadapt models --get NAME` downloads one (what is said of those is timm's).")
+    print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file.")
 
 
 def _card(card: dict[str, Any]) -> list[str]:

@@ -208,14 +208,8 @@ def load_same(model: str | Path | None, named: str, weights: str, what: str, loa
     """The network that `what` made, and its metadata, as `load` returns them (`networks.load`): a file of features or
     of a classifier is of use with its own network only.
 
-    model: the user's choice; None: the one that a file names. Only users have a network downloaded, never a file, which
-    may come from anywhere.
+    model: the user's choice; None: the one that a file names. No network is downloaded for it.
     """
-    if model is None and named.startswith("timm:"):
-        raise UserError(
-            f"{what} made with the network {named!r}, which may have to be downloaded: if you want that, give "
-            f"--model {named!r}"
-        )
     network, metadata = load(model or named)
     if metadata["weights"] != weights:
         raise UserError(

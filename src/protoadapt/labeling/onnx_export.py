@@ -9,10 +9,7 @@ threshold: a picture whose density is below it belongs to none of the classes (n
 onnxruntime runs the file beside torch before it gets its name; a file that differs is not kept.
 """
 
-import json
-import logging
 import re
-import warnings
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
@@ -27,7 +24,7 @@ from protoadapt.core.files import check_output, written_whole
 from protoadapt.core.prototype_model import log_density
 from protoadapt.labeling.classifier import Classifier, load_same
 from protoadapt.vision import networks
-from protoadapt.vision.networks.engines import TORCH
+from protoadapt.vision.networks.engines import TORCH, exported
 from protoadapt.vision.networks.joined import Joined
 from protoadapt.vision.networks.onnx_file import OnnxFeatures, open_onnx
 
@@ -103,31 +100,10 @@ def export(name: str | Path, out: str | Path, classifier: Classifier | None = No
     module = FromPixels(network, about, classifier)
     module.eval()
     with written_whole(out) as file:
-        file.write_bytes(_onnx(module, about["size"], outputs, metadata))
+        pixels = torch.zeros(2, 3, about["size"], about["size"], dtype=torch.uint8)
+        free = ({0: torch.export.Dim("N")},)
+        file.write_bytes(exported(module, pixels, "pixels", outputs, metadata, free))
         return {**_compared(file, module, about["size"]), "bytes": file.stat().st_size}
-
-
-def _onnx(network: nn.Module, size: int, outputs: list[str], metadata: Mapping[str, Any]) -> bytes:
-    """The network as a serialised graph with a free batch size."""
-    import onnx
-    import onnxscript  # noqa: F401  (what torch's exporter needs)
-
-    # The exporter warns of torchvision, which is not needed, and of deprecated code of its own.
-    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
-    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
-        program = torch.onnx.export(
-            network,
-            (torch.zeros(2, 3, size, size, dtype=torch.uint8),),
-            dynamo=True,
-            verbose=False,
-            input_names=["pixels"],
-            output_names=outputs,
-            dynamic_shapes=({0: torch.export.Dim("N")},),
-        )
-    assert program is not None
-    graph = program.model_proto
-    onnx.helper.set_model_props(graph, {key: json.dumps(value) for key, value in metadata.items()})
-    return graph.SerializeToString()
 
 
 @torch.no_grad()

@@ -270,12 +270,13 @@ def check_rows(rows: Array) -> Array:
 def check_pooling(network: nn.Module, exponent: float, maps: bool = False) -> None:
     """Raises UserError unless this network can pool with this exponent, and give the features of places if asked."""
     from protoadapt.vision.networks.backbones import Staged
+    from protoadapt.vision.networks.engines import OnnxPooled
 
     if not 1 <= exponent <= 8:
         raise UserError(
             f"pooling is {exponent:g}: give 1 for the mean over all positions, up to 8 to favour strong ones"
         )
-    if (maps or exponent != 1) and not isinstance(network, Staged):
+    if (maps or exponent != 1) and (isinstance(network, OnnxPooled) or not isinstance(network, Staged)):
         raise UserError(
             "this network pools its features itself: leave pooling at 1 and leave out --maps, or use one of "
             "protoadapt's own"

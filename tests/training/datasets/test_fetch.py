@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from protoadapt.core.errors import UserError
+from protoadapt.core.web import fetch
 from protoadapt.training.datasets import DATASETS, download
-from protoadapt.training.datasets.fetch import fetch, unpack
+from protoadapt.training.datasets.fetch import unpack
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 MD5 = hashlib.md5(CONTENT).hexdigest()

@@ -1,10 +1,6 @@
 """Embedding networks by name: what loads, what it is, and what is said when it does not."""
 
-import importlib.util
 import json
-import subprocess
-import sys
-import types
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +9,6 @@ import torch
 from helpers.evil import Evil
 from helpers.networks import ABOUT, random_network
 from PIL import Image
-from safetensors.torch import save_file
 from sklearn.datasets import load_sample_images
 from torch import nn
 
@@ -170,101 +165,6 @@ def test_lite0_without_its_wheel_or_with_a_damaged_one(tmp_path, monkeypatch):
         with pytest.raises(UserError, match="damaged"):
             networks.load("lite0")
     assert not (tmp_path / "pwned").exists()
-
-
-# timm
-
-
-def test_weights_of_a_timm_network_come_from_a_file(tmp_path, monkeypatch):
-    """Nothing is downloaded, a classifier in the file is left over, and no code in it runs."""
-
-    def create_model(name, pretrained, num_classes):
-        if name != "tiny":
-            raise RuntimeError(f"Unknown model ({name})")
-        assert not pretrained
-        network = nn.Sequential()
-        network.add_module("pool", nn.AdaptiveAvgPool2d(1))
-        network.add_module("flat", nn.Flatten())
-        network.add_module("linear", nn.Linear(3, 7))
-        network.pretrained_cfg = {"mean": (0.1, 0.2, 0.3), "std": (0.4, 0.5, 0.6), "input_size": (3, 32, 32)}
-        return network
-
-    monkeypatch.setitem(sys.modules, "timm", types.SimpleNamespace(create_model=create_model))
-    weights = {"linear.weight": torch.randn(7, 3), "linear.bias": torch.randn(7), "head.weight": torch.zeros(2, 7)}
-    save_file(weights, tmp_path / "own.safetensors")
-    torch.save(weights, tmp_path / "own.pth")
-    x = torch.rand(2, 3, 8, 8)
-    for name in ("own.safetensors", "own.pth"):
-        network, _ = networks.load(f"timm:tiny@{tmp_path / name}")
-        want = x.mean((2, 3)) @ weights["linear.weight"].T + weights["linear.bias"]
-        torch.testing.assert_close(network(x), want)
-
-    save_file({"linear.weight": torch.zeros(7, 3)}, tmp_path / "part.safetensors")
-    (tmp_path / "text.pth").write_text("no weights")
-    torch.save(Evil(open, str(tmp_path / "pwned"), "w"), tmp_path / "evil.pth")
-    for name, sentence in {
-        "part.safetensors": "it lacks 'linear.bias'",
-        "text.pth": "holds no weights",
-        "evil.pth": "holds no weights",
-        "missing.pth": "missing.pth' holds no weights",
-    }.items():
-        with pytest.raises(UserError, match=sentence):
-            networks.load(f"timm:tiny@{tmp_path / name}")
-    assert not (tmp_path / "pwned").exists()
-    with pytest.raises(UserError, match="Unknown model"):
-        networks.load("timm:huge")
-
-
-TIMM = """
-import io, sys
-import numpy as np
-import torch
-from PIL import Image
-from protoadapt import UserError
-from protoadapt.vision.networks.timm_features import load_timm
-from protoadapt.vision.pictures.decode import decode_bytes
-try:
-    network, metadata = load_timm("resnet18", pretrained=False)
-except UserError as error:  # beside a CPU build of torch, torchvision's usual wheels lack operators that they describe
-    if "timm does not load here" not in str(error):
-        raise
-    library = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    for name in [name for name in sys.modules if name.split(".")[0] in ("timm", "torchvision")]:
-        del sys.modules[name]
-    network, metadata = load_timm("resnet18", pretrained=False)
-print("features", tuple(network(torch.zeros(1, 3, 64, 64)).shape), metadata["mean"])
-import timm.data
-rng = np.random.default_rng(0)
-modes = set()
-for name in ("resnet18", "mobilenetv3_small_050", "deit_tiny_patch16_224", "efficientnet_lite0", SQUASH):
-    network, metadata = load_timm(name, pretrained=False)
-    transform = timm.data.create_transform(**timm.data.resolve_data_config({}, model=network))
-    mean, std = (np.array(metadata[key])[:, None, None] for key in ("mean", "std"))
-    modes.add(metadata["resize"].mode)
-    for height, width in ((300, 500), (401, 217), (50, 60), (224, 224), (1, 9)):
-        image = Image.fromarray(rng.integers(0, 256, (height, width, 3), dtype=np.uint8))
-        for kind in ("PNG", "JPEG"):
-            file = io.BytesIO()
-            image.save(file, kind)
-            ours = decode_bytes(file.getvalue(), metadata["size"], metadata["resize"])
-            theirs = transform(Image.open(file).convert("RGB")).numpy()
-            difference = np.abs((ours / 255 - mean) / std - theirs).max()
-            assert difference < 1e-5, (name, height, width, kind, difference)
-print("transforms", sorted(modes))
-""".replace("SQUASH", repr("convnext_tiny.in12k_ft_in1k_384"))
-
-
-def test_real_timm_networks_get_timms_own_transform():
-    """Size, crop, interpolation, mean and std against `timm.data.create_transform`, on wide, tall and tiny pictures."""
-    if importlib.util.find_spec("timm") is None:
-        pytest.skip("timm is not installed")
-    done = subprocess.run([sys.executable, "-c", TIMM], capture_output=True, text=True, timeout=300)
-    assert done.stdout.splitlines() == [
-        "features (1, 512) [0.485, 0.456, 0.406]",
-        "transforms ['center', 'squash']",
-    ], done.stderr
 
 
 # the commands

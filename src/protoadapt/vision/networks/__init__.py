@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from protoadapt.core.errors import no_such
+from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.cards import LITE, SHIPPED, names, trained_on, weights_file
 from protoadapt.vision.networks.onnx_engine import OnnxEngine, kept_network
+from protoadapt.vision.networks.timm_names import PREFIX, TIMM, timm_source
 
 if TYPE_CHECKING:
     from torch import nn
@@ -18,9 +20,9 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
 
     Parameters
     ----------
-    name : a name that `protoadapt models` lists, several joined as in "lite0+lite2" (`joined`), "timm:NAME", or the
-        path of a run, a checkpoint, a model file or an ONNX file. A str is first looked up among the names; "./cub",
-        or any Path, is a path.
+    name : a name that `protoadapt models` lists, several joined as in "lite0+lite2" (`joined`), "timm:NAME" or
+        "timm:NAME@FILE" (`timm_names`), or the path of a run, a checkpoint, a model file or an ONNX file. A str is
+        first looked up among the names; "./cub", or any Path, is a path.
     device : where it computes, such as "cuda". An ONNX file always computes on the CPU.
     engine : "torch" or "onnxruntime"; by default onnxruntime on a CPU, where it computes the network (`engines`).
 
@@ -43,7 +45,7 @@ def load(name: str | Path, device: str = "cpu", engine: str | None = None) -> "t
     network, metadata = _open(name)
     metadata |= {"model": str(name), "trained_on": trained_on(name, metadata["dataset"])}
     if "engine" not in metadata:  # an ONNX file has no other
-        network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _weights_of(name) is not None)
+        network, metadata["engine"] = chosen_engine(network, metadata, device, engine, _graph_key(name))
     return network, metadata
 
 
@@ -52,16 +54,28 @@ def load_for_files(name: str | Path, device: str = "cpu") -> "tuple[nn.Module | 
 
     Parameters and metadata as in `load`.
     """
-    file = _weights_of(name)
-    found = kept_network(file) if device == "cpu" and file else None
+    key = _graph_key(name) if device == "cpu" else None
+    found = kept_network(key) if key else None
     if found is None:
         return load(name, device)
     engine, metadata = found
     return engine, metadata | {"model": str(name), "trained_on": trained_on(name, metadata["dataset"])}
 
 
+def _graph_key(name: str | Path) -> str | None:
+    """What a network's graph is kept under, a hash of what decides its features; None for runs and ONNX files."""
+    if _is_timm(name):
+        return timm_source(str(name)).digest
+    file = _weights_of(name)
+    return sha256_of(file)[:16] if file else None
+
+
+def _is_timm(name: str | Path) -> bool:
+    return isinstance(name, str) and (name in TIMM or name.startswith(PREFIX))
+
+
 def _weights_of(name: str | Path) -> Path | None:
-    """The one file that decides what a network computes; None for runs, timm's networks and ONNX files."""
+    """The one file that decides what a network computes; None for runs and ONNX files."""
     if isinstance(name, str) and name in names():
         return weights_file(name)
     return Path(name) if Path(name).suffix == ".safetensors" and Path(name).is_file() else None
@@ -77,8 +91,8 @@ def _open(name: str | Path) -> "tuple[nn.Module, dict[str, Any]]":
     if isinstance(name, str):
         if name in LITE:
             return load_lite(name)
-        if name.startswith("timm:"):
-            return load_timm(name.removeprefix("timm:"))
+        if _is_timm(name):
+            return load_timm(timm_source(name))
         if name not in SHIPPED and path.name == name and not path.suffix and not path.exists():
             also = "timm:NAME, FILE.onnx, a training run, a checkpoint or a model file"
             raise no_such("model", name, names(), also=also)

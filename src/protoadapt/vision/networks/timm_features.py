@@ -1,76 +1,79 @@
 """Any network of timm as a source of features. It cannot be trained here: it has no mixing layers."""
 
 import hashlib
-from pathlib import Path
+import sys
+from types import ModuleType
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save
 from torch import nn
 
 from protoadapt.core.errors import UserError, install
 from protoadapt.vision.networks.cards import first_line, network_metadata
-from protoadapt.vision.networks.model_files import plain
+from protoadapt.vision.networks.timm_names import PREFIX, Source
 from protoadapt.vision.pictures.decode import Resize
 
 
-def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, Any]]:
-    """Load a network of timm, an optional extra, with the input size, resizing and normalisation it was trained for.
-
-    name : as timm writes it; with NAME@FILE the weights come from a file, and nothing is downloaded.
-    """
-    name, _, file = name.partition("@")
+def import_timm() -> ModuleType:
+    """Imports timm, an optional extra. Raises UserError, with the line to type where it cannot be."""
     try:
         import timm
     except ImportError as error:
-        raise UserError(f"timm:{name} needs timm: {install('timm')}") from error
+        raise UserError(f"networks of timm need timm: {install('timm')}") from error
     except RuntimeError as error:  # torchvision, which timm imports, made for another torch
-        raise UserError(f"timm does not load here ({error}): install the torchvision that fits this torch") from error
-    try:
-        network: Any = timm.create_model(name, pretrained=pretrained and not file, num_classes=0).eval()
-    except Exception as error:  # an unknown name, weights that are not published, no network connection
         raise UserError(
-            f"timm cannot load the network {name!r} ({first_line(error)}): choose one that "
-            f"timm.list_models(pretrained=True) lists; the first use downloads the weights, unless they come from a "
-            f"file (timm:{name}@FILE)"
+            f"timm does not load here ({first_line(error)}), as torch and torchvision come from two indexes: install "
+            f"both from one, pip install --force-reinstall torch torchvision (with the --index-url that torch had)"
         ) from error
-    if file:
-        _fill(network, Path(file))
-    settings = network.pretrained_cfg
-    channels, height, width = settings["input_size"]
-    resize = _resize(settings)
-    if channels != 3 or height != width or resize.mode not in ("center", "squash"):
-        raise UserError(
-            f"timm:{name} takes inputs of {channels} × {height} × {width} ({resize.mode}), which protoadapt cannot "
-            f"make: choose a network for square RGB pictures"
-        )
-    with torch.inference_mode():
-        dim = network(torch.zeros(1, 3, height, width)).shape[1]  # not always `num_features`: MobileNetV3 has a head
-    decides = repr(tuple(resize)).encode() + save(plain(network.state_dict()))  # stored features depend on both
-    return network, network_metadata(
-        f"timm:{name}",
-        "choose another network",
-        backbone=f"timm:{name}",
-        dim=dim,
-        weights=hashlib.sha256(decides).hexdigest()[:16],
-        size=int(height),
-        resize=resize,
-        mean=list(settings["mean"]),
-        std=list(settings["std"]),
-        dataset=str(settings.get("tag") or "as timm says"),
-    )
+    return timm
 
 
-def _fill(network: nn.Module, file: Path) -> None:
-    """Load the weights of a file, safetensors or a state dict of torch, into a network. No code runs."""
+def load_timm(source: Source) -> tuple[nn.Module, dict[str, Any]]:
+    """Load a network of timm with weights from a file (safetensors, or a state dict of torch, from which no code runs),
+    and the resizing and normalisation it was trained for."""
+    timm = import_timm()
+    name, file, size, _ = source
     try:
-        weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
+        settings = timm.get_pretrained_cfg(name).to_dict()
+        other_size = {"img_size": size} if size and size != settings["input_size"][-1] else {}
+        network: Any = timm.create_model(name, num_classes=0, **other_size).eval()
+    except Exception as error:  # an unknown name
+        raise UserError(
+            f"timm has no network {name!r} ({first_line(error)}): choose one that timm.list_models() lists"
+        ) from error
+    try:
+        weights = timm.models.load_state_dict(str(file))
+        if convert := getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None):
+            weights = convert(weights, network)  # from the form that its authors published, and to another size
         if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
             raise ValueError(f"it lacks {missing[0]!r}")
     except Exception as error:  # a damaged or foreign file may fail in any way
         raise UserError(
             f"{str(file)!r} holds no weights of this network ({first_line(error)}): give the file of its own"
         ) from error
+    channels, height, width = settings["input_size"]
+    resize = _resize(settings)
+    if channels != 3 or height != width or resize.mode not in ("center", "squash"):
+        raise UserError(
+            f"{PREFIX}{name} takes inputs of {channels} × {height} × {width} ({resize.mode}), which protoadapt cannot "
+            f"make: choose a network for square RGB pictures"
+        )
+    size = size or height
+    with torch.inference_mode():
+        dim = network(torch.zeros(1, 3, size, size)).shape[1]  # not always `num_features`: MobileNetV3 has a head
+    return network, network_metadata(
+        f"{PREFIX}{name}",
+        "choose another network",
+        backbone=f"{PREFIX}{name}",
+        dim=dim,
+        weights=hashlib.sha256(f"{source.digest} {tuple(resize)}".encode()).hexdigest()[:16],
+        size=size,
+        resize=resize,
+        mean=list(settings["mean"]),
+        std=list(settings["std"]),
+        dataset=str(settings.get("tag") or "as timm says"),
+        licence=settings.get("license"),
+    )
 
 
 def _resize(settings: dict[str, Any]) -> Resize:

@@ -47,6 +47,15 @@ class Resize(NamedTuple):
     mode: str  # "center": the shorter side is resized and the aspect ratio kept; "squash": both sides are
 
 
+def stored_resize(values: object) -> Resize | None:
+    """What a file says of a network's resizing; None where that is nothing of the kind."""
+    match values:
+        case [float() | int() as crop_pct, str() as interpolation, "center" | "squash" as mode]:
+            if 0.1 <= crop_pct <= 1 and interpolation.upper() in Image.Resampling.__members__:
+                return Resize(float(crop_pct), interpolation, mode)
+    return None
+
+
 def decode(picture: Picture, size: int, resize: Resize | None = None) -> np.ndarray:
     """Decode a picture to pixels (3, size, size) uint8, RGB, upright (EXIF orientation applied), on white.
 
