@@ -85,7 +85,7 @@ def test_several_files_are_runs_and_every_format_has_their_numbers(tmp_path):
         (("--alpha", "1"), "choose the dirichlet protocol"),
         (("--episodes", "0"), "a whole number from 1"),
         (("--format", "html"), "table format"),
-        (("--device", "gpu"), "there is no device 'gpu': give cpu, cuda, cuda:N or auto"),
+        (("--device", "gpu"), "there is no device 'gpu': give cpu, cuda, cuda:N, mps or auto"),
         (("--device", "meta"), "there is no device 'meta'"),
         (("--base", "nowhere.npz"), "no feature file"),
     ],
@@ -158,3 +158,11 @@ def test_a_terminal_of_ascii_only(features):
     done = run("evaluate", features, "--method", "protonet", "--episodes", "20", encoding="ascii")
     assert done.returncode == 0, done.stderr
     assert r"\xb1" in done.stdout
+
+
+def test_signed_features_need_no_setting(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(160, 8))
+    np.savez(tmp_path / "signed.npz", features=rows, labels=np.arange(160) % 8)
+    done = run("compare", tmp_path / "signed.npz", "--episodes", 3)
+    assert done.returncode == 0, done.stderr
+    assert "pt_map" in done.stdout

@@ -12,6 +12,7 @@ from helpers.label_files import almost_the_same, correct, listing, read_table, t
 from helpers.pages import board_data
 
 from protoadapt.cli import options as cli_options
+from protoadapt.labeling.label_methods import make_estimator
 
 
 @pytest.mark.parametrize("name", ["report.html", "labels.json", "classifier.safetensors", "labels.csv"])
@@ -176,3 +177,9 @@ def test_a_gpu_is_looked_for_where_the_system_has_one(monkeypatch):
     assert cli_options.find_device("auto") == "cuda"
     monkeypatch.setattr(cli_options, "GPU_FILES", ("/dev/no such device",))
     assert cli_options.find_device("auto") == "cpu"
+    monkeypatch.setattr(cli_options.sys, "platform", "darwin")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.backends.mps, "is_available", lambda: True)
+    assert cli_options.find_device("auto") == "mps"
+    assert cli_options.find_device("auto", mps=False) == "cpu", "methods need float64"
+    assert make_estimator("bapa", {}, "mps").device == "cpu"

@@ -84,7 +84,7 @@ def measure(
     """Results of several methods, and of a trained head after them, on the same episodes, in their JSON form."""
     from protoadapt.core.evaluate import compare
 
-    device = options.find_device(asked.device)
+    device = options.find_device(asked.device, mps=False)
     parts: list[tuple[str, Any, Any, dict[str, Any]]] = []
     if methods:
         parts.append(("episodes", table.features, methods, table.base))

@@ -43,7 +43,7 @@ BASE_HELP = f"features of the base classes, which {', '.join(NEED_BASE_MEAN[:-1]
 MODEL_HELP = "network: a name that `protoadapt models` lists, NAME+NAME, timm:NAME, a training run, or a model file"
 Model = Annotated[str, argument(MODEL_HELP, "MODEL")]
 ModelName = Annotated[str, option(MODEL_HELP)]
-Device = Annotated[str, option("cpu, cuda, cuda:1, …; auto: a GPU if there is one")]
+Device = Annotated[str, option("cpu, cuda, cuda:1, mps, …; auto: a GPU if there is one")]
 DATASETS_HELP = "dataset: mini-imagenet, tiered-imagenet, cifar-fs, fc100, cub, glyphs or folder"
 DatasetName = Annotated[str, option(DATASETS_HELP, "NAME", flag="--dataset")]
 DataDir = Annotated[Path | None, option("directory that holds the dataset", "DIR", flag="--data")]
@@ -117,16 +117,20 @@ GPU_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/kfd")
 """On Linux one of these is there where torch.cuda has a device: NVIDIA's, Windows' below Linux, AMD's."""
 
 
-def find_device(name: str) -> str:
-    """A device that torch can compute on; "auto" is a GPU if there is one. Torch is not loaded to find that none is."""
+def find_device(name: str, mps: bool = True) -> str:
+    """A device that torch can compute on; "auto" is a GPU if there is one. Torch is not loaded to find that none is.
+
+    mps: whether "auto" may be Apple's, which has no float64: networks do without it, methods do not.
+    """
     if name == "cpu" or (name == "auto" and sys.platform == "linux" and not any(map(os.path.exists, GPU_FILES))):
         return "cpu"
     import torch
 
     if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
+        apple = mps and torch.backends.mps.is_available()
+        return "cuda" if torch.cuda.is_available() else "mps" if apple else "cpu"
     if name.partition(":")[0] not in ("cuda", "mps", "xpu"):
-        raise UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
+        raise UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N, mps or auto")
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:

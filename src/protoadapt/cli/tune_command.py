@@ -35,7 +35,7 @@ def tune_command(
 
     check_output(out, file, kind=_SETTINGS)
     table = load_features(file)
-    given: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": options.find_device(device)}
+    given: dict[str, Any] = {"episodes": episodes, "seed": seed, "device": options.find_device(device, mps=False)}
     with bars() as report:
         show = partial(report, f"tasks of tuning {method_name}", total=episodes)
         found = tune(table.features, table.labels, method_name, protocol, **given, on_progress=show)

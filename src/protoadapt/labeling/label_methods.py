@@ -21,7 +21,8 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
     """An unfitted estimator by the name of its method, its settings checked; BAPA looks for groups without a name."""
     if method not in ESTIMATORS:
         raise no_such("method for labelling", method, ESTIMATORS)
-    estimator = ESTIMATORS[method](device=device)
+    # Apple's GPUs have no float64, in which sums over rows are computed: those compute networks only.
+    estimator = ESTIMATORS[method](device="cpu" if device.startswith("mps") else device)
     known = estimator.get_params().keys() - {"device"}
     for key in settings:
         if key not in known:

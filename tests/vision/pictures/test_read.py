@@ -54,7 +54,7 @@ def test_what_is_no_picture_is_said_in_words():
 
 
 def test_heic_asks_for_its_plugin_and_is_read_with_it(heic_plugin):
-    with pytest.raises(ValueError, match="pillow-heif"):
+    with pytest.raises(ValueError, match=r"pillow-heif: pip install -c constraints.txt '\.\[label\]'"):
         pixels(HEIC, 16)
     heic_plugin()
     assert pixels(HEIC, 8)[:, 4, 4].tolist() == [0, 255, 0]

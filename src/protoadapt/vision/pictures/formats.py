@@ -16,7 +16,7 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, UnidentifiedImageError
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, install
 
 FORMATS = {  # suffixes by pillow's name of a format; no others: EPS, for one, runs a program
     "JPEG": (".jpg", ".jpeg", ".jfif"),
@@ -64,7 +64,7 @@ def open_image(content: bytes) -> Image.Image:
     if not content:
         raise UnreadablePicture("it is an empty file")
     if _HEIF.match(content) and "HEIF" not in readable():
-        raise UnreadablePicture("it is HEIC, which needs another package: pip install pillow-heif")
+        raise UnreadablePicture(f"it is HEIC, which needs pillow-heif: {install('label')}")
     try:
         image = Image.open(BytesIO(content), formats=readable())
     except UnidentifiedImageError as error:  # the text is the same on every machine, whatever plugins it has
