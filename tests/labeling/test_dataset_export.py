@@ -58,6 +58,18 @@ def test_the_fiftyone_format_as_documented(labels, tmp_path):
         assert (tmp_path / "fo" / path).is_file()
 
 
+def test_keywords_for_photo_libraries_lie_as_the_pictures_do(labels, folder, tmp_path):
+    correct(folder / "out" / "labels.csv", "day 0/red-2.png", "R & <B>")
+    export_labels(labels, "xmp", tmp_path / "xmp")
+    sidecars = {str(file.relative_to(tmp_path / "xmp")): file for file in (tmp_path / "xmp").rglob("*.xmp")}
+    assert len(sidecars) == 18, "none for the examples, which lie elsewhere"
+    for name, file in sidecars.items():
+        picture = name.removesuffix(".xmp")
+        assert (folder / "images" / picture).is_file()
+        words = [one.text for one in ElementTree.parse(file).iter("{http://www.w3.org/1999/02/22-rdf-syntax-ns#}li")]
+        assert words == ["R & <B>" if picture == "day 0/red-2.png" else expected(picture)]
+
+
 def test_the_label_studio_format_as_documented(labels, tmp_path):
     export_labels(labels, "label-studio", tmp_path / "ls", url="https://pictures.example/")
     config = ElementTree.parse(tmp_path / "ls" / "config.xml").getroot()

@@ -8,7 +8,7 @@ from protoadapt.cli.progress import say_skipped
 from protoadapt.core.errors import count
 
 FORMAT_HELP = (
-    "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone or label-studio "
+    "onnx; of labels: imagefolder (a folder per class; Hugging Face), fiftyone, label-studio or xmp (keywords) "
     "(default: onnx of a model, imagefolder of labels)"
 )
 CLASSIFIER_HELP = "classifier.safetensors from `label`: the ONNX file then gives class probabilities"
@@ -28,7 +28,7 @@ def export_command(
 
     An ONNX file takes pixels and gives features, or with --classifier class probabilities; it is run and compared with
     torch before it is kept. Labels, with the corrections in labels.csv, become a dataset that Hugging Face, FiftyOne or
-    Label Studio loads.
+    Label Studio loads, or keywords for photo libraries.
     """
     labels = Path(source).suffix in (".json", ".csv") or Path(source, "labels.json").is_file()
     form = form or ("imagefolder" if labels else "onnx")

@@ -10,7 +10,10 @@ from protoadapt.cli.progress import bars, say_notes, say_skipped
 from protoadapt.core.errors import UserError, count, for_terminal
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
 
-EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
+EXAMPLES_HELP = (
+    "labelled examples: one folder per class, a csv with the columns file and label, or a JSON export of Label Studio; "
+    "repeatable"
+)
 MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"
 
 

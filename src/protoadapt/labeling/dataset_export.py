@@ -1,4 +1,4 @@
-"""Labels as datasets of other tools: Hugging Face `imagefolder`, FiftyOne, Label Studio.
+"""Labels as datasets of other tools: Hugging Face `imagefolder`, FiftyOne, Label Studio, photo libraries.
 
 Each is a folder of its own, made from the results of `label` or `predict`, in the format that the tool documents. What
 people changed in labels.csv since it was written counts, as it does for `label --support`.
@@ -7,6 +7,7 @@ imagefolder    metadata.csv with file_name and label, README.md, and the picture
                copies
 fiftyone       labels.json and data.json of a FiftyOneImageClassificationDataset; pictures stay where they are
 label-studio   tasks.json, guesses as predictions and people's labels as annotations, and config.xml for the project
+xmp            a file PICTURE.xmp with the label as keyword for each picture of the folder, to be laid beside it
 """
 
 import os
@@ -14,9 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
-from xml.sax.saxutils import quoteattr
+from xml.sax.saxutils import escape, quoteattr
 
-from protoadapt.core.errors import BROKEN, UserError, clean_json, finite, no_such
+from protoadapt.core.errors import BROKEN, UserError, clean_json, finite, for_terminal, no_such
 from protoadapt.core.files import csv_text, json_text, scratch_folder, write_text
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
@@ -41,6 +42,18 @@ configs:
 """README.md of an imagefolder. Without it Hugging Face would take a folder or file that is called train or test for a
 split of that name, and leave out all other pictures."""
 
+SIDECAR = """<?xpacket begin="\ufeff" id="W5M0MpCehiHzreSzNTczkc9d"?>
+<x:xmpmeta xmlns:x="adobe:ns:meta/">
+ <rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">
+  <rdf:Description rdf:about="" xmlns:dc="http://purl.org/dc/elements/1.1/">
+   <dc:subject><rdf:Bag><rdf:li>{}</rdf:li></rdf:Bag></dc:subject>
+  </rdf:Description>
+ </rdf:RDF>
+</x:xmpmeta>
+<?xpacket end="w"?>
+"""
+"""An XMP file with one keyword (Dublin Core's subject)."""
+
 
 def export_labels(
     labels: str | Path,
@@ -57,7 +70,7 @@ def export_labels(
     ----------
     labels : the output folder of `label` or `predict`, or the labels.json or labels.csv in it; the labels.csv may have
         another name. Corrections in it count.
-    form : "imagefolder", "fiftyone" or "label-studio".
+    form : "imagefolder", "fiftyone", "label-studio" or "xmp".
     out : a new or empty folder.
     images : the folder of the pictures, where labels.json does not lead there.
     sort : "link" or "copy" the pictures of an imagefolder.
@@ -150,7 +163,7 @@ def dataset_files(result: Mapping[str, Any], form: str) -> dict[str, str]:
     Parameters
     ----------
     result : as in labels.json.
-    form : "imagefolder", "fiftyone" or "label-studio".
+    form : "imagefolder", "fiftyone", "label-studio" or "xmp".
 
     Returns
     -------
@@ -220,8 +233,19 @@ def _label_studio(classes: Sequence[str], pictures: Sequence[_Picture], url: str
     return {"tasks.json": json_text(tasks), "config.xml": config}
 
 
+def _xmp(classes: Sequence[str], pictures: Sequence[_Picture], url: str) -> dict[str, str]:
+    sidecars = {}
+    for one in pictures:
+        place = os.path.normpath(from_text(one["file"]))
+        if not (place.startswith("..") or os.path.isabs(place)):  # an example from elsewhere
+            keyword = for_terminal(UNKNOWN if one["unknown"] else one["label"])
+            sidecars[f"{place}.xmp"] = SIDECAR.format(escape(keyword))
+    return sidecars
+
+
 FORMS: dict[str, Callable[[Sequence[str], Sequence[_Picture], str], dict[str, str]]] = {
     "imagefolder": _imagefolder,
     "fiftyone": _fiftyone,
     "label-studio": _label_studio,
+    "xmp": _xmp,
 }

@@ -167,8 +167,9 @@ def label(
 
     Parameters
     ----------
-    support : folders with one folder of pictures per class, and csv files with the columns `file` and `label`, such as
-        a labels.csv that was corrected. At least two classes. With `features`, tables name files as the manifest does.
+    support : folders with one folder of pictures per class, csv files with the columns `file` and `label`, such as a
+        labels.csv that was corrected, and JSON exports of Label Studio. At least two classes. With `features`, the
+        latter name files as the manifest does.
     images : the folder whose pictures are named, at any depth. They may include the examples.
     out : the folder that gets labels.csv, labels.json and classifier.safetensors; with `features` labels.parquet, and
         labels.csv for at most 100,000 rows.

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling import names
+from protoadapt.labeling import label_studio, names
 from protoadapt.labeling.names import UNKNOWN, to_text
 from protoadapt.labeling.sorting import LIST as SORTED
 from protoadapt.vision.pictures.walk import LINK, Skipped, find_pictures, is_label_output, pictures_in
@@ -84,7 +84,8 @@ def mark_of(label: str, origin: int) -> str:
 def read_support(sources: Sequence[str | Path], images: str | Path | None = None, least: int = 2) -> Examples:
     """Reads the examples of class folders and tables.
 
-    sources: folders that hold one folder per class, and csv files with the columns file and label. images: the folder
+    sources: folders that hold one folder per class, csv files with the columns file and label, and JSON exports of
+    Label Studio. images: the folder
     in which the files of tables are looked up (`table_examples`); None where tables name pictures as a manifest does.
     least: the number of classes below which there is nothing to learn.
     """
@@ -93,6 +94,10 @@ def read_support(sources: Sequence[str | Path], images: str | Path | None = None
         if source.is_dir():
             new = folder_examples(source)
             found = Examples(found.examples + new.examples, found.skipped + new.skipped)
+        elif source.is_file() and source.suffix == ".json":
+            folders = [] if images is None else [images, *filter(os.path.isdir, sources)]
+            labels = label_studio.task_labels(source, folders)
+            found.examples.extend(Example(file, label, source, True) for file, label in labels)
         elif source.is_file():
             found.examples.extend(table_examples(source, images, sources))
         else:
