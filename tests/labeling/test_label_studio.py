@@ -5,6 +5,7 @@ import json
 import pytest
 
 from protoadapt.core.errors import UserError
+from protoadapt.labeling.check import check_folder
 from protoadapt.labeling.dataset_export import export_labels
 from protoadapt.labeling.support import read_support
 
@@ -42,12 +43,14 @@ def test_pictures_are_found_by_what_their_addresses_end_in(folder):
     }
 
 
-def test_our_own_export_comes_back(folder, named, without_paths):
+def test_our_own_export_comes_back(folder, named, model, without_paths):
     named()
     export_labels(folder / "out", "label-studio", folder / "ls")
     examples = read_support([folder / "ls" / "tasks.json"], folder / "images", least=0).examples
     assert sorted({one.label for one in examples}) == ["blue", "green", "red"]
     assert len(examples) == 6, "guesses are no examples"
+    found = check_folder([folder / "ls" / "tasks.json"], folder / "check", images=folder / "images", model=model)
+    assert found["checked"] == 6
 
 
 def test_what_cannot_be_used_is_said_in_a_sentence(folder, paint):

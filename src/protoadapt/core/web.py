@@ -3,11 +3,11 @@
 import hashlib
 import http.client
 import threading
-import urllib.request
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import TypeVar
+from urllib.request import urlopen
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.files import written_whole
@@ -27,7 +27,7 @@ def fetch(
     digest = hashlib.new(kind, usedforsecurity=False)
     with written_whole(target) as partial:
         try:
-            with urllib.request.urlopen(url, timeout=TIMEOUT) as response, partial.open("wb") as file:
+            with urlopen(url, timeout=TIMEOUT) as response, partial.open("wb") as file:
                 length = response.headers.get("Content-Length")
                 while block := response.read(_BLOCK):
                     file.write(block)

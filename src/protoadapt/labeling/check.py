@@ -26,6 +26,7 @@ from sklearn.neighbors import NearestNeighbors
 from protoadapt.core.errors import count
 from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.provenance import made_now
+from protoadapt.labeling import DEFAULT_MODEL
 from protoadapt.labeling.label_pictures import embed_pictures
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, name_in, to_text
 from protoadapt.labeling.outputs import Output, Page, Progress, skipped_records, write_thumbnails
@@ -73,7 +74,7 @@ def check_folder(
     out: str | Path,
     *,
     images: str | Path | None = None,
-    model: str | Path,
+    model: str | Path = DEFAULT_MODEL,
     cache: str | Path | None = None,
     device: str = "cpu",
     page: Page | None = None,
@@ -119,7 +120,8 @@ def check_folder(
     found = _document(faults, [*labels.values()], classes)
     shown = found["pictures"][:PICTURED]
     wanted = [(file_of(base, one["file"]), contents[one["file"]], THUMB) for one in shown]
-    notes, tables = examples.notes(), (Path(source) for source in sources if os.path.isfile(source))
+    notes = examples.notes()
+    tables = [path for path in map(Path, sources) if path.is_file() and path.suffix != ".json"]
     if guesses := sum(bool(row.label) and not row.is_example for table in tables for row in table_rows(table)):
         notes.append(f"{count(guesses, 'label is', 'labels are')} a guess of `label` that nobody changed: not checked")
     document = {

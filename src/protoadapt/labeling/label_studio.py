@@ -71,7 +71,7 @@ def _nearest(place: str, by_name: Mapping[str, Sequence[str]], export: Path) -> 
         pairs = zip(reversed(Path(file).parts), reversed(Path(place).parts))
         return next((i for i, (one, other) in enumerate(pairs) if one != other), len(Path(place).parts))
 
-    files = sorted({*by_name.get(os.path.basename(place), ())}, key=agreement, reverse=True)
+    files = sorted(sorted({*by_name.get(os.path.basename(place), ())}), key=agreement, reverse=True)
     if not files or (len(files) > 1 and agreement(files[0]) == agreement(files[1])):
         many = f"could be {to_text(files[0])!r} or {to_text(files[1])!r}" if files else "is in none of the folders"
         raise UserError(f"{str(export)!r} names {to_text(place)!r}, which {many}: give the folder of these pictures")

@@ -8,7 +8,7 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, file_cell
-from protoadapt.labeling import DEFAULT_METHOD
+from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.label_pictures import embed_folder, pictures_collection
 from protoadapt.labeling.names import class_cell, file_of, name_in
@@ -29,7 +29,7 @@ def suggest_folder(
     support: Sequence[str | Path] = (),
     *,
     n: int = 20,
-    model: str | Path,
+    model: str | Path = DEFAULT_MODEL,
     cache: str | Path | None = None,
     device: str = "cpu",
     page: Page | None = None,

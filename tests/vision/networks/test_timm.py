@@ -18,6 +18,7 @@ from PIL import Image
 from safetensors.torch import save_file
 
 from protoadapt import UserError
+from protoadapt.core import web
 from protoadapt.labeling import label, predict
 from protoadapt.vision import networks
 from protoadapt.vision.embed import check_pooling
@@ -185,7 +186,7 @@ def test_a_download_that_is_cut_or_wrong_leaves_nothing(hub, tmp_path):
 def test_without_a_connection_the_answer_comes_soon(hub, monkeypatch):
     """Also where looking up the address takes for ever."""
     monkeypatch.setattr(timm_names, "ANSWER", 0.05)
-    monkeypatch.setattr(timm_names.urllib.request, "urlopen", lambda *_, **__: Event().wait())
+    monkeypatch.setattr(web, "urlopen", lambda *_, **__: Event().wait())
     assert "check the name and the connection, or download its weights by hand" in refused("models", "--get", "tiny")
 
 

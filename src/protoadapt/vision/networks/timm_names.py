@@ -5,14 +5,15 @@ Weights are downloaded when a person asks for that (`download_weights`), never b
 
 import hashlib
 import json
-import urllib.request
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from protoadapt.core.errors import UserError, no_such
 from protoadapt.core.files import cache_folder, sha256_of
-from protoadapt.core.web import OnBytes, fetch, within
+
+if TYPE_CHECKING:
+    from protoadapt.core.web import OnBytes
 
 PREFIX = "timm:"
 ANSWER = 3
@@ -82,12 +83,14 @@ def downloaded(timm: str) -> Path | None:
     return next((cache_folder() / "weights").glob(f"{timm}-{'?' * 64}.safetensors"), None)
 
 
-def download_weights(name: str, on_progress: OnBytes = lambda done, total: None) -> Path:
+def download_weights(name: str, on_progress: "OnBytes" = lambda done, total: None) -> Path:
     """Download the weights of a name of TIMM, or of "timm:NAME", into the user's cache, unless they are there.
 
     They come from timm's own collection, which states their checksum; that is kept. Returns the file.
     """
     from huggingface_hub.constants import ENDPOINT
+
+    from protoadapt.core.web import fetch, urlopen, within  # takes a while to load, which `predict` can do without
 
     if not (name in TIMM or name.startswith(PREFIX)):
         raise no_such("network to download", name, TIMM, also=f"{PREFIX}NAME")
@@ -97,7 +100,7 @@ def download_weights(name: str, on_progress: OnBytes = lambda done, total: None)
     place = f"timm/{timm.replace('_quickgelu', '')}"
     listing = f"{ENDPOINT}/api/models/{place}/tree/main"
     try:
-        with within(ANSWER, partial(urllib.request.urlopen, listing, timeout=ANSWER)) as answer:
+        with within(ANSWER, partial(urlopen, listing, timeout=ANSWER)) as answer:
             files = {one["path"]: one for one in json.load(answer)}
         checksum = files["model.safetensors"]["lfs"]["oid"]
     except (OSError, ValueError, LookupError, TypeError) as error:  # urllib's errors are OSErrors
