@@ -165,4 +165,5 @@ def test_signed_features_need_no_setting(tmp_path):
     np.savez(tmp_path / "signed.npz", features=rows, labels=np.arange(160) % 8)
     done = run("compare", tmp_path / "signed.npz", "--episodes", 3)
     assert done.returncode == 0, done.stderr
-    assert "pt_map" in done.stdout
+    assert "pt_map(power=auto)" in done.stdout
+    assert "set power=auto" in refused("evaluate", tmp_path / "signed.npz", "--episodes", 3, "--set", "power=strict")

@@ -66,6 +66,8 @@ def measure_files(
     tables = [load_features(file, maps=trained is not None and trained.module.places) for file in files]
     if asked.base:
         tables = [with_base(table, asked.base) for table in tables]
+    if any((table.features < 0).any() for table in tables):
+        methods = [method.for_signed_features() for method in methods]
     runs = [measure(table, methods, protocol, asked, trained) for table in tables]
     results = list(chain.from_iterable(runs))
     reference = runs[0][0]["label"] if len(runs[0]) > 1 else None

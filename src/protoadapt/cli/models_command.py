@@ -13,13 +13,12 @@ def models_command(
     name: Annotated[str, argument("describe this network: one of the list, timm:NAME, or a file", "NAME")] = "",
     get: Annotated[str, option("download the weights of this network: one of the list, or timm:NAME", "NAME")] = "",
 ) -> None:
-    """List the networks that have a name, describe one, or download its weights.
+    """List, describe or download the networks that have a name.
 
     Nothing else downloads weights. They come from timm's own collection and are checked by their checksum.
     """
     from protoadapt.report.tables import text
-    from protoadapt.vision import networks
-    from protoadapt.vision.networks.cards import find_card, overview
+    from protoadapt.vision.networks.cards import find_card, names, overview
     from protoadapt.vision.networks.timm_names import download_weights
 
     if get:
@@ -27,7 +26,7 @@ def models_command(
             file = download_weights(get, partial(report, "bytes"))
         print(f"{get}: {file.stat().st_size / 1e6:,.0f} MB, {file}")
     if described := name or get:
-        card = find_card(described) if described in networks.names() else networks.load(described)[1]
+        card = find_card(described) if described in names() else _metadata(described)
         print("\n".join(map(for_terminal, _card(card))))
         return
     rows = []
@@ -40,6 +39,12 @@ def models_command(
     print("\n`protoadapt models NAME` describes a network, with accuracies that were measured and its")
     print("licence; `protoadapt models --get NAME` downloads one (what is said of those is timm's).")
     print("A model is also timm:NAME, FILE.onnx, or a training run, checkpoint or model file.")
+
+
+def _metadata(name: str) -> dict[str, Any]:
+    from protoadapt.vision import networks
+
+    return networks.load(name)[1]
 
 
 def _card(card: dict[str, Any]) -> list[str]:

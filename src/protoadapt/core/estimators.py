@@ -292,7 +292,7 @@ class BAPAClassifier(PrototypeClassifier):
 
 
 class CIPAClassifier(PrototypeClassifier):
-    """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); settings as in `methods.cipa`.
+    """Calibrated Iterative Prototype Adaptation (Ye et al., 2020); settings as in `methods.cipa`, but power="auto".
 
     With `center="separate"`, the paper's, labelled rows are centred by their mean and all others, fitted and new, by
     the mean of the unlabelled rows (query_center="unlabeled" of the method). So those must be many and of mixed

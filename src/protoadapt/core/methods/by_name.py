@@ -65,6 +65,11 @@ class Method:
         arguments = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
         return f"{self.name}({arguments})" if arguments else self.name
 
+    def for_signed_features(self) -> "Method":
+        """The same, with power="auto" where the method would refuse negative features and nobody chose otherwise."""
+        refuses = self.settings.get("power") == "strict" and "power" not in self.arguments
+        return replace(self, arguments=self.arguments | {"power": "auto"}) if refuses else self
+
 
 def method(spec: str | Callable[..., Tensor] | Method, **arguments: Any) -> Method:
     """A method with its arguments fixed and checked, to be called with `Episodes`.

@@ -29,7 +29,7 @@ def cipa(
     sigma: settings.StepSize = 0.2,
     tau: settings.LogitScale = 10.0,
     beta: settings.Exponent = 0.5,
-    power: settings.Power = "auto",
+    power: settings.Power = "strict",
     center: settings.Center = "separate",
     l2: settings.UnitLength = True,
     query_center: settings.QueryCenter = "none",
@@ -37,7 +37,8 @@ def cipa(
     """The paper's Algorithm 1; every switch of its ablation is a setting. Returns (E, Q, W).
 
     τ is not in the paper; 10 was chosen on validation classes, where 5 to 20 differ by less than a point.
-    `CIPAClassifier` has another default: query_center="unlabeled", because it answers fitted and new rows alike.
+    `CIPAClassifier` has two other defaults: power="auto", because its features may come from anywhere, and
+    query_center="unlabeled", because it answers fitted and new rows alike.
 
     >>> cipa(episodes, sigma=1.0).argmax(-1)    # (E, Q) predicted classes    # doctest: +SKIP
     """

@@ -26,13 +26,13 @@ def pt_map(
     step: settings.StepSize = 0.2,
     lam: settings.TransportScale = 10.0,
     beta: settings.Exponent = 0.5,
-    power: settings.Power = "auto",
+    power: settings.Power = "strict",
     class_prior: settings.ClassPrior = None,
 ) -> Tensor:
     """Centres adapted by optimal transport with fixed class sizes. Returns (E, Q, W).
 
     The class sizes are an assumption: equal ones unless `class_prior` (W shares) says otherwise. On imbalanced queries
-    that assumption is wrong and costs many points.
+    that assumption is wrong and costs many points. `PTMAPClassifier` has power="auto" by default.
     """
     transductive_only(episodes, "PT+MAP")
     return adapt(powered(episodes, beta, power), transport_rule(n_iter, step, lam, class_prior))

@@ -71,10 +71,10 @@ def chosen_engine(
     if engine != TORCH and on_cpu:
         try:
             if isinstance(network, Staged):
-                graph, kind = graph_of(network.stages, metadata), OnnxNetwork
+                graph, kind, dim = graph_of(network.stages, metadata), OnnxNetwork, network.dim
             else:
-                graph, kind = pooled_graph(network, metadata), OnnxPooled
-            fast = kind(OnnxEngine(graph, torch.get_num_threads()), metadata["dim"]).eval()
+                graph, kind, dim = pooled_graph(network, metadata), OnnxPooled, metadata["dim"]
+            fast = kind(OnnxEngine(graph, torch.get_num_threads()), dim).eval()
             cosine = agreement(network, fast, metadata["size"])
             if not cosine >= AGREE:  # NaN does not agree
                 raise UserError(f"its features differ from torch's, cosine {cosine:.6f}")

@@ -18,7 +18,6 @@ from protoadapt.core.errors import UserError, clean_json
 from protoadapt.core.files import cache_folder, written_whole
 from protoadapt.core.threads import cores, thread_pool
 from protoadapt.vision.networks.cards import network_metadata
-from protoadapt.vision.pictures.decode import stored_resize
 
 ONNXRUNTIME = "onnxruntime"
 _MOST = 16
@@ -130,6 +129,8 @@ def kept_network(key: str) -> tuple[OnnxEngine, dict[str, Any]] | None:
         return None
     if not path.is_file():
         return None
+    from protoadapt.vision.pictures.decode import stored_resize  # needs pillow, which listing networks does without
+
     try:
         engine = OnnxEngine(str(path), _threads())
         about = network_metadata("a kept graph", "", **engine.metadata)
