@@ -22,11 +22,10 @@ from benchmarks import bapa_choice, trust
 from paper import arena, arena_page, scale_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
-from paper.main_plans import MAIN
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
 from paper.stored_results import Results
-from paper.tables import TABLES
+from paper.tables import MAIN, TABLES
 from protoadapt.cli.verbs import app
 from protoadapt.core.methods import METHODS, declarations, family
 from protoadapt.report.tables import markdown

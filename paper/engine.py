@@ -90,7 +90,7 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
         table = _joined(trial, net, work) if trial.run.parts else _extracted(trial, net, work)
         save_features(file, table)
     if base and table.base_covariance is None:
-        others = features_of(replace(trial, split="base"), net, work, False)
+        others = features_of(trial.base_classes, net, work, False)
         table = replace(table, **base_statistics(others.features, others.labels))
         save_features(file, table)
     return table

@@ -1,11 +1,11 @@
 """The highest rows of every dataset, beside the highest published ones. All of them are measured for other tables."""
 
-from paper.main_plans import MAIN, MANY_VIEWS, ONE_VIEW, THREE, WIDE_SECOND_EPNET, many_views, with_views
+from paper.main_plans import CHOSEN, MANY_VIEWS, ONE_VIEW, THREE, WIDE_SECOND_EPNET, many_views, with_views
 from paper.stored_results import SHOTS, Results, accuracy
 from protoadapt.report.tables import markdown
 
 ONE = "one ResNet-12, 8.0 M"
-OF_MAIN_ROWS = (
+OF_SHIPPED = (
     ("mini-ImageNet", ONE_VIEW, "cipa"),
     ("mini-ImageNet", MANY_VIEWS, "pt_map"),
     ("CIFAR-FS", ONE_VIEW, "cipa"),
@@ -34,7 +34,7 @@ PUBLISHED = {
 
 def records_section(results: Results) -> list[str]:
     """Paragraphs of the results page."""
-    rows = [(data, ONE, with_views(MAIN[data][1], *views), method) for data, views, method in OF_MAIN_ROWS]
+    rows = [(data, ONE, with_views(CHOSEN[data][1], *views), method) for data, views, method in OF_SHIPPED]
     rows += [
         ("mini-ImageNet", networks, many_views(run, "mini-imagenet"), method)
         for networks, run, method in OF_LARGER_NETWORKS
