@@ -33,6 +33,7 @@ FC100 = Trial(Run("fc100", "hct_r", given(dataset="fc100")), "fc100")
 MINI_FIRST = Run("mini-imagenet-1", "hct_r", given(dataset="mini-imagenet"))
 MINI = Trial(Run("mini-imagenet", "hct_r_distilled", teacher=MINI_FIRST), "mini-imagenet")
 CUB_BOX = Trial(Run("cub-box", "hct_r", given(dataset="cub", crop="box")), "cub", "box")
+ALONE = {"CIFAR-FS": CIFAR_FS, "FC100": FC100, "mini-ImageNet": MINI, "CUB, boxes": CUB_BOX}
 TIERED = Trial(
     Run("tiered-imagenet", "hct_r", given(dataset="tiered-imagenet"), absent="for want of ImageNet's pictures"),
     "tiered-imagenet",
@@ -94,7 +95,7 @@ WIDE_TABLE = Table(
     ("networks", "inference"),
     tuple(
         Row((words, method), many_views(run, "mini-imagenet"), method)
-        for words, run in {"one wide network, second cycle": WIDE_SECOND_EPNET, "three": THREE}.items()
+        for words, run in {"one wide, two cycles, 12.4 M": WIDE_SECOND_EPNET, "three, 32.8 M": THREE}.items()
         for method in ("protonet", "cipa", "pt_map")
     ),
 )

@@ -137,7 +137,6 @@ class Table:
     more: tuple[Trial, ...] = ()  # trials that no row shows
     tasks: tuple[Task, ...] = ()
     differences: tuple[Difference, ...] = ()
-    answer: str = ""  # what the differences say
 
     @property
     def trials(self) -> list[Trial]:
