@@ -165,7 +165,9 @@ def _needs_base(spec: str) -> bool:
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
     """Evaluates the missing methods; the file is written after each group of them."""
     about, file = table.about, work.results / trial.file(shot)
-    kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work)}
+    of_file = ("reference", "training")
+    valid = _valid_results(trial, shot, net.weights, work)
+    kept = {r["label"]: {key: value for key, value in r.items() if key not in of_file} for r in valid}
     left = _missing_methods(trial, shot, net.weights, work)
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
     order = _labels(trial.specs)
