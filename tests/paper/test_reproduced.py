@@ -223,6 +223,22 @@ def test_prose_has_the_numbers_of_the_result_files_and_no_others():
     assert (len(written), sum(written), sum(centred)) == (9, 5, 7)
 
 
+def test_epochs_and_episodes_are_those_of_the_files():
+    rows = {"CIFAR-FS": "CIFAR-FS", "FC100": "FC100", f"{MINI} 76": MINI, "the same": "CUB, whole pictures"}
+    for start, words in rows.items():
+        epochs = RESULTS.training(tables.MAIN[words][1].run)["config"]["epochs"]
+        assert f"{epochs} epochs" in line_of(start)
+    for start, trials in {"“7 to 8 %”": CROSSED.values(), "CIPA “works": UNEVEN}.items():
+        assert {record(trial, shot)["episodes"] for trial in trials for shot in SHOTS} == {1000}
+        assert "1,000 episodes" in line_of(start)
+    assert [record(trial, 1)["episodes"] for trial in SWITCHED] == [10_000, 600, 600, 600]
+    assert "600 episodes, mini-ImageNet 10,000" in line_of("centring")
+    assert f"epoch {RESULTS.training(HCT_R[2].run)['best']['epoch']} of 300" in line_of("power")
+    behind = next(trend for trend in trends(semi_curves(RESULTS)) if trend.paper.startswith("with HCT_R, 5 steps"))
+    assert "fall behind one at M = 8, not 64" in PAGE
+    assert behind.measured == "they are behind from M = 8 on"
+
+
 def test_cipa_is_the_best_of_three_in_every_row():
     paper_rows = {row.trial for row in tables.TABLES["paper_length"].rows}
     networks = [t for t in {r.trial for r in tables.training_rows()} | paper_rows if RESULTS.get(t, 1, "cipa")]
