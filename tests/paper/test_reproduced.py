@@ -265,6 +265,13 @@ def test_after_adam_power_gives_more_than_adaptation_at_five_shots():
     assert five[0] > five[1]
 
 
+def test_lr_ici_is_level_across_domains_at_five_shots():
+    for trial in CROSSED.values():
+        points, half = paired_difference(record(trial, 5, "lr_ici"), record(trial, 5))
+        assert abs(points) < half
+        assert record(trial, 5, "lr_ici")["episodes"] == 100
+
+
 def test_hct_beats_manifold_mixup_with_each_alpha_on_boxes_and_with_none_on_mini_imagenet():
     for data, sign in (("CUB", 1), (MINI, -1)):
         for alpha in (0.5, 1.0, 2.0):
