@@ -1,6 +1,6 @@
 """The main rows (the paper's Tables 1 to 4), and rows of larger networks: which networks, on which pictures.
 
-Of several candidates this is the one with the highest accuracy of CIPA on validation classes; docs/log.md has the
+Of several candidates this is the one with the highest accuracy of CIPA on validation classes; research/log.md has the
 others.
 """
 

@@ -1,4 +1,4 @@
-"""docs/results.md from result files: the paper's numbers, ours beside them, and reasons for what is not measured."""
+"""research/results.md from result files: the paper's numbers, ours beside them, reasons for what is not measured."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
@@ -52,7 +52,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "hct_ablation": _hct_ablation,
         "inference": _inference,
         "semi": _semi,
-        "figure3": lambda table, results: ["![path of the prototypes](images/adaptation.png)"],
+        "figure3": lambda table, results: ["![path of the prototypes](../docs/images/adaptation.png)"],
         "cub_whole": lambda table, results: [_by_training(table.rows, results)],
     }
     if selects:
