@@ -57,6 +57,11 @@ def read(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / name).read_text())
 
 
+def words_table(header: list[str], rows: list[list[str]]) -> str:
+    """A table of words, aligned to the left."""
+    return markdown(header, rows).replace("---:", "---")
+
+
 def main_table() -> str:
     """One HCT_R network per set of pictures, one view, nothing else: as the paper's main rows."""
     results = Results(RESULTS)
@@ -166,7 +171,7 @@ def recipes_table() -> str:
         data = ", ".join(sorted({part.dataset for part in parts}))
         networks = f"{len(runs)}" + (f", of which {len(hours)} are trained" if len(hours) < len(runs) else "")
         rows.append([words, f"`{name}`", data, networks, f"{sum(hours):.1f}"])
-    return markdown(["table of the paper", "TABLE", "data", "networks", "hours on one H200"], rows)
+    return words_table(["table of the paper", "TABLE", "data", "networks", "hours on one H200"], rows)
 
 
 def scale_table() -> str:
@@ -175,14 +180,14 @@ def scale_table() -> str:
     large, small, cpu = run["extract-cuda"], run["extract-cuda-small"], run["extract"]
     lite0 = 1000 / read("embeddings.json")["cpu_ms_per_picture"]["lite0"]
     rates = [
-        [hardware, pictures, f"{rate:,.0f}", f"{10_000_000 / rate / 3600:.1f}"]
+        [hardware, pictures, f"{rate:,.0f}", f"{10_000_000 / rate / 3600:.2g}"]
         for hardware, pictures, rate in (
             (f"{large['hardware']}, {large['cores']} cores", large["of"], large["extract_steady"]),
             (f"{small['hardware']}, {small['cores']} cores", small["of"], small["extract_steady"]),
             (cpu["hardware"], "500 × 375", cpu["extract"]),
         )
     ]
-    rates.append(["`lite0`, one core (the network alone)", "", f"{lite0:,.0f}", f"{10_000_000 / lite0 / 3600:.0f}"])
+    rates.append(["`lite0`, one core (the network alone)", "", f"{lite0:,.0f}", f"{10_000_000 / lite0 / 3600:.2g}"])
     steps = {"cipa": 20, "bapa": N_ITER}
     named = [
         [one["method"], f"{one['rows']:,}", f"{one['seconds']:.0f}", f"{one['peak_gb']:.2f}"]
@@ -217,7 +222,7 @@ def faults_table() -> str:
             ends[end.rpartition("killed ")[2]] += n
         said = "; ".join(f"{end}: {n:,}" for end, n in sorted(ends.items()))
         rows.append([part, f"{counts['done']:,}", said, str(len(counts["findings"]))])
-    return markdown(["part", "cases", "how they ended", "findings"], rows)
+    return words_table(["part", "cases", "how they ended", "findings"], rows)
 
 
 def foreign_table() -> str:

@@ -87,7 +87,8 @@ def methods_page() -> str:
         parts += [f"## {name}", prose(module.__doc__), prose((function.__doc__ or "").split(">>>")[0])]
         settings = declarations(function).values()
         rows = [[f"`{s.name}`", f"`{s.default}`", s.help, s.range] for s in settings]
-        parts += [markdown(["setting", "default", "meaning", "range"], rows)] if rows else []
+        table = markdown(["setting", "default", "meaning", "range"], rows).replace("---:", "---")  # words: to the left
+        parts += [table] if rows else []
     return "\n\n".join([*parts, "## The loop that six of them share", fenced(inspect.cleandoc(family.__doc__ or ""))])
 
 
@@ -163,10 +164,11 @@ def results_page() -> str:
     shown = COLUMNS[:-1]
     body = "\n".join(line(row[: len(shown)], "td") for row in rows)
     return (
+        "---\nhide: [navigation, toc]\n---\n\n"
         f"# All results\n\n{len(rows)} accuracies in percent, each from a JSON file under `results/`. Click a heading "
         "to sort; type words to filter, such as `mini-imagenet cipa`. The intervals are of 95 %: over episodes, and "
         "over the choice of classes ([why two](compare.md#two-intervals)). "
         "[The same as csv](results.csv), with the file of each.\n\n"
-        '<input class="filter" type="search" placeholder="filter" aria-label="filter">\n'
-        f'<table class="sortable"><thead>{line(shown, "th")}</thead>\n<tbody>\n{body}\n</tbody></table>\n'
+        '<input id="filter" type="search" placeholder="filter" aria-label="filter">\n'
+        f'<table id="results"><thead>{line(shown, "th")}</thead>\n<tbody>\n{body}\n</tbody></table>\n'
     )
