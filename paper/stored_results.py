@@ -7,7 +7,7 @@ from typing import Any
 
 from paper.plan import Run, Trial
 from paper.rivals import planned_method
-from protoadapt.core.errors import BROKEN, UserError, clean_json
+from protoadapt.core.errors import UserError, clean_json
 from protoadapt.core.results import Record, read_results
 
 NOT_MEASURED = "not measured"
@@ -19,7 +19,7 @@ def read(file: Path) -> dict[str, Any]:
     try:
         document = dict(clean_json(file.read_bytes()))
         return document | ({"results": read_results(document)} if "results" in document else {})
-    except BROKEN:
+    except Exception:  # it may hold anything
         return {}
 
 

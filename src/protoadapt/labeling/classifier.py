@@ -20,11 +20,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
-from protoadapt.core.errors import UserError, finite, whole
+from protoadapt.core.errors import UserError, finite, readable, whole
 from protoadapt.core.files import written_whole
 from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, log_density, power_transform
 from protoadapt.labeling.names import UNKNOWN, group_name
@@ -160,7 +160,7 @@ def load_classifier(path: str | Path) -> Classifier:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
-    try:
+    with readable(f"{str(path)!r} is no classifier, or is damaged", "make it again with `protoadapt label`"):
         with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != _SCHEMA:
@@ -171,11 +171,6 @@ def load_classifier(path: str | Path) -> Classifier:
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        # AttributeError: a type of numbers that numpy does not have
-        raise UserError(
-            f"{str(path)!r} is no classifier, or is damaged ({error}): make it again with `protoadapt label`"
-        ) from error
 
 
 def _check(read: Classifier) -> None:

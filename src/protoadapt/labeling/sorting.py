@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text, written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
@@ -107,7 +107,7 @@ def _read(folder: Path) -> dict[str, str]:
     """The list, which anybody may have written."""
     try:
         return {from_text(place): mark for place, mark in json.loads((folder / LIST).read_bytes()).items()}
-    except BROKEN:
+    except Exception:  # it may hold anything
         return {}
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from protoadapt.core.errors import BROKEN, UserError, whole_number
+from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
@@ -188,7 +188,7 @@ class Run:
             self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            with suppress(*BROKEN):  # missing or damaged: made again from the checkpoint
+            with suppress(Exception):  # missing or damaged: made again from the checkpoint
                 result = json.loads((self.out / _RESULT).read_bytes())
                 if result.items() >= {"finished": True, "best": state.best, "history": state.history}.items():
                     return result

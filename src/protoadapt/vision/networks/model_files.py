@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
-from protoadapt.core.errors import BROKEN, UserError, clean_json
+from protoadapt.core.errors import UserError, clean_json, readable
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
@@ -32,10 +32,8 @@ def best(run: Path) -> Path | None:
     path = run / "best.json"
     if not path.is_file():
         return None
-    try:
+    with readable(f"{str(path)!r} is damaged", "remove it to use the last checkpoint"):
         return run / "checkpoints" / f"step-{int(json.loads(path.read_bytes())['step']):08d}"
-    except BROKEN as error:
-        raise UserError(f"{str(path)!r} is damaged: remove it to use the last checkpoint") from error
 
 
 def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -47,12 +45,10 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         file = file / MODEL
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
-            weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
-    except (*BROKEN, SafetensorError) as error:
-        raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
+    problem = f"{str(file)!r} is truncated or not a model"
+    with readable(problem, "download it again"), safe_open(file, framework="numpy") as opened:
+        metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
+        weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     if {"features", "labels"} <= weights.keys():
         raise UserError(
             f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
