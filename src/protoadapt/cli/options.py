@@ -52,10 +52,9 @@ FeatureCache = Annotated[Path | None, option("directory for computed features (d
 SkipCorrupt = Annotated[bool, option("skip unreadable pictures instead of stopping", flag="--skip-corrupt")]
 SETTINGS_HELP = "setting of the method (`protoadapt methods`); repeatable"
 Settings = Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag="--set")]
-Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
-SortUnknown = Annotated[
+Sort = Annotated[
     str | None,
-    option("with --sort: unknown pictures go to sorted/unknown/ (default), or their likeliest class", "apart|together"),
+    option("copy or link the pictures into OUT/sorted/CLASS/; unknown ones into OUT/sorted/unknown/", "copy|link"),
 ]
 Seed = Annotated[int, option("random seed: the same seed draws the same episodes")]
 
