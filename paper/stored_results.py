@@ -49,7 +49,7 @@ class Results:
 
 def is_of_today(record: Record) -> bool:
     """Whether a record's method still is there, with its settings, and those that its label does not name have the
-    defaults that it was run with."""
+    defaults that it was run with. A setting that has gone is no other method where it was none."""
     try:
         defaults = json.loads(
             json.dumps(planned_method(record.get("method", record["label"])).settings)
@@ -57,7 +57,7 @@ def is_of_today(record: Record) -> bool:
     except UserError:
         return False
     return all(
-        name in defaults and (f"{name}=" in record["label"] or value == defaults[name])
+        value == defaults.get(name) or (name in defaults and f"{name}=" in record["label"])
         for name, value in record.get("arguments", {}).items()
     )
 
