@@ -122,13 +122,8 @@ def find_device(name: str) -> str:
         return "cpu"
     import torch
 
+    from protoadapt.core.arrays import checked_device
+
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name.partition(":")[0] not in ("cuda", "mps", "xpu"):
-        raise UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N or auto")
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0][:100]
-        raise UserError(f"device {name!r} cannot be used here: use --device cpu ({reason})") from error
-    return name
+    return str(checked_device(name))
