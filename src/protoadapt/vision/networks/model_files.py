@@ -49,12 +49,10 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     with readable(problem, "download it again"), safe_open(file, framework="numpy") as opened:
         metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
         weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
-    if {"features", "labels"} <= weights.keys():
-        raise UserError(
-            f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
-        )
     own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}
-    return weights, network_metadata(repr(str(file)), "use a model of protoadapt's", **own)
+    return weights, network_metadata(
+        repr(str(file)), "give a model, such as a name that `protoadapt models` lists", **own
+    )
 
 
 def load_model(path: str | Path) -> tuple[Staged, dict[str, Any]]:
