@@ -43,7 +43,7 @@ from protoadapt.app.board import (
 )
 from protoadapt.app.intake import LARGE, SMALL
 from protoadapt.core.errors import UserError, clean_json, readable
-from protoadapt.core.files import write_synced, written_whole
+from protoadapt.core.files import write_bytes, write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
 
@@ -159,8 +159,7 @@ class Session:
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
         for side, copy in zip((LARGE, SMALL), copies):
-            with written_whole(self._copy(key, side)) as partial:
-                partial.write_bytes(copy)
+            write_bytes(self._copy(key, side), copy)
 
     def _features(self) -> Path:
         """The file of the features of the next pictures, named by their place on the board."""

@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from protoadapt.core.errors import UserError, readable, whole
-from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.files import write_bytes, write_json
 from protoadapt.core.threads import ahead, cores, one_thread
 
 B = TypeVar("B")
@@ -71,10 +71,8 @@ def write_part(
     record["sha256"] = _digest(record, second, rows)
     content = BytesIO()  # straight into a file numpy would lose rows on a full disk and say nothing
     np.save(content, rows, allow_pickle=False)
-    with written_whole(path) as partial:
-        partial.write_bytes(content.getbuffer())
-    with written_whole(path.with_suffix(".jsonl")) as partial:
-        partial.write_bytes(_line(record) + second)
+    write_bytes(path, content.getbuffer())
+    write_bytes(path.with_suffix(".jsonl"), _line(record) + second)
 
 
 def read_part(folder: Path, number: int) -> Part:

@@ -25,7 +25,7 @@ from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
 from protoadapt.core.errors import UserError, finite, readable, whole
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import write_bytes
 from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, log_density, power_transform
 from protoadapt.labeling.names import UNKNOWN, group_name
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
@@ -135,8 +135,7 @@ class Classifier(PrototypeModel):
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
     """Writes one safetensors file, whole or not at all; `load_classifier` reads it."""
-    with written_whole(path) as partial:
-        partial.write_bytes(classifier_bytes(classifier))
+    write_bytes(path, classifier_bytes(classifier))
 
 
 def classifier_bytes(classifier: Classifier) -> bytes:
