@@ -266,7 +266,7 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
     cases = [
         ([tmp_path / "none.json"], "no file"),
         ([empty], "no result in"),
-        ([tmp_path / "cut.json"], "truncated or not JSON (JSONDecodeError"),
+        ([tmp_path / "cut.json"], "truncated or not JSON (Unterminated string"),
         ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([write(tmp_path / "other.json", compared | {"schema": []})], "not a result, run or labels file"),

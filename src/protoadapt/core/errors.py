@@ -48,6 +48,11 @@ def install(extra: str) -> str:
     return f"pip install -c constraints.txt '.[{extra}]' in protoadapt's source folder"
 
 
+def first_line(error: Exception) -> str:
+    """The first line of an error of another library, for a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
 @contextmanager
 def readable(problem: str, way_out: str, kind: type[UserError] = UserError) -> Iterator[None]:
     """Around the reading of a file, which may be damaged, encrypted or lie: any error becomes one sentence."""
@@ -56,8 +61,7 @@ def readable(problem: str, way_out: str, kind: type[UserError] = UserError) -> I
     except UserError:
         raise
     except Exception as error:  # there is none that no library raises for some file
-        reason = str(error) if type(error) is ValueError else repr(error)
-        raise kind(f"{problem} ({reason:.200}): {way_out}") from error
+        raise kind(f"{problem} ({first_line(error)}): {way_out}") from error
 
 
 def finite(value: Any, low: float, high: float) -> bool:
