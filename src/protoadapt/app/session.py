@@ -42,7 +42,7 @@ from protoadapt.app.board import (
     with_pictures,
 )
 from protoadapt.app.intake import LARGE, SMALL
-from protoadapt.core.errors import UserError, clean_json, readable
+from protoadapt.core.errors import UserError, clean_json, intact
 from protoadapt.core.files import write_bytes, write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
@@ -252,7 +252,7 @@ def new_session(home: Path, weights: str) -> Session:
 def open_session(folder: Path, weights: str) -> Session:
     """The session that a folder holds, as it was after its last step. Raises UserError where it is damaged."""
     session, log = Session(folder), folder / LOG
-    with readable(f"the session {folder.name} is damaged", "move its folder away"):
+    with intact(f"the session {folder.name} is damaged", "move its folder away"):
         content = log.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         head, *lines = map(clean_json, whole.splitlines())

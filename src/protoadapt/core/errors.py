@@ -54,7 +54,7 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
-def readable(problem: str, way_out: str, kind: type[UserError] = UserError) -> Iterator[None]:
+def intact(problem: str, way_out: str, kind: type[UserError] = UserError) -> Iterator[None]:
     """Around the reading of a file, which may be damaged, encrypted or lie: any error becomes one sentence."""
     try:
         yield

@@ -15,7 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_rows
-from protoadapt.core.errors import UserError, clean_json, for_terminal, readable
+from protoadapt.core.errors import UserError, clean_json, for_terminal, intact
 from protoadapt.core.files import written_whole
 
 BASE = ("base_mean", "base_covariance")
@@ -130,7 +130,7 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
             f"protoadapt extract"
         )
     try:
-        with readable(f"it is truncated, damaged or no {path.suffix[1:]} of arrays", "write it again"):
+        with intact(f"it is truncated, damaged or no {path.suffix[1:]} of arrays", "write it again"):
             return _table(*(_read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)))
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error

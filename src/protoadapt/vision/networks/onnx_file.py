@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, count, first_line, install, readable
+from protoadapt.core.errors import UserError, count, first_line, install, intact
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.cards import network_metadata
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, onnx_session, stored_metadata
@@ -65,7 +65,7 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
     size = metadata["size"]
     way_out = "export it with one input (B, 3, H, W) and a free batch size, or correct the size in its metadata"
     for pictures in (1, 3):
-        with readable(f"{name} fails on {count(pictures, 'picture')} of {size} pixels", way_out):
+        with intact(f"{name} fails on {count(pictures, 'picture')} of {size} pixels", way_out):
             rows = network(torch.zeros(pictures, 3, size, size))
             if len(rows) != pictures or not rows.numel():
                 raise ValueError(f"it gives shape {tuple(rows.shape)}, not one row per picture")

@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
-from protoadapt.core.errors import UserError, first_line, install, readable
+from protoadapt.core.errors import UserError, first_line, install, intact
 from protoadapt.vision.networks.cards import network_metadata
 from protoadapt.vision.networks.model_files import plain
 from protoadapt.vision.pictures.decode import Resize
@@ -63,7 +63,7 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, 
 
 def _fill(network: nn.Module, file: Path) -> None:
     """Load the weights of a file, safetensors or a state dict of torch, into a network. No code runs."""
-    with readable(f"{str(file)!r} holds no weights of this network", "give the file of its own"):
+    with intact(f"{str(file)!r} holds no weights of this network", "give the file of its own"):
         weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
         if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
             raise ValueError(f"it lacks {missing[0]!r}")
