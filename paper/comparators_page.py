@@ -45,11 +45,11 @@ def comparators_section(folder: Path) -> list[str]:
         "## The paper's comparators, trained here",
         "`python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json`. One backbone "
         "(ResNet-12), one loop, one short budget (4,800 training episodes, from a classifier of 24 epochs) and the "
-        "same episodes for all; what is learned is each paper's own ([training](training.md)). “Own” is the system's "
-        "own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference, and CIPA "
-        "on these features, minus HCT_R with CIPA; “from hct_r” says whether episodes add anything to it (EPNet's: "
-        "10,000). Quoted numbers are those of the paper's tables, with the backbone where it is another. Slow heads "
-        "answer the first 600 or 2,000 episodes, and are paired on those.",
+        "same episodes for all; what is learned is each paper's own ([training](../docs/training.md)). “Own” is the "
+        "system's own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference, and "
+        "CIPA on these features, minus HCT_R with CIPA; “from hct_r” says whether episodes add anything to it "
+        "(EPNet's: 10,000). Quoted numbers are those of the paper's tables, with the backbone where it is another. Slow "
+        "heads answer the first 600 or 2,000 episodes, and are paired on those.",
     ]
     for document in documents:
         dataset = DATASETS.get(document["dataset"], document["dataset"])

@@ -1,7 +1,7 @@
 """Networks of the main table (the paper's Tables 1 to 4), and larger ones: which, on which pictures.
 
-Of several candidates CHOSEN has the one with the highest accuracy of CIPA on validation classes; docs/log.md has the
-others.
+Of several candidates CHOSEN has the one with the highest accuracy of CIPA on validation classes; research/log.md has
+the others.
 """
 
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""docs/results.md from result files: the paper's numbers, ours beside them, and why some are not measured."""
+"""research/results.md from result files: the paper's numbers, ours beside them, reasons for what is not measured."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -53,7 +53,7 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         "inference": lambda table, results: _methods(tables.COMPARED, results),
         "imbalance": lambda table, results: _methods(tables.UNEVEN, results),
         "semi": _semi,
-        "figure3": lambda table, results: ["![path of the prototypes](images/adaptation.png)"],
+        "figure3": lambda table, results: ["![path of the prototypes](../docs/images/adaptation.png)"],
         "cub_whole": lambda table, results: [_by_training(table.rows, results)],
     }
     if selects:

@@ -8,8 +8,8 @@ import torch
 from safetensors.torch import load_file, save
 from torch import nn
 
-from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.cards import first_line, network_metadata
+from protoadapt.core.errors import UserError, first_line, install, intact
+from protoadapt.vision.networks.cards import network_metadata
 from protoadapt.vision.networks.model_files import plain
 from protoadapt.vision.pictures.decode import Resize
 
@@ -63,14 +63,10 @@ def load_timm(name: str, pretrained: bool = True) -> tuple[nn.Module, dict[str, 
 
 def _fill(network: nn.Module, file: Path) -> None:
     """Load the weights of a file, safetensors or a state dict of torch, into a network. No code runs."""
-    try:
+    with intact(f"{str(file)!r} holds no weights of this network", "give the file of its own"):
         weights = load_file(file) if file.suffix == ".safetensors" else torch.load(file, "cpu", weights_only=True)
         if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
             raise ValueError(f"it lacks {missing[0]!r}")
-    except Exception as error:  # a damaged or foreign file may fail in any way
-        raise UserError(
-            f"{str(file)!r} holds no weights of this network ({first_line(error)}): give the file of its own"
-        ) from error
 
 
 def _resize(settings: dict[str, Any]) -> Resize:
