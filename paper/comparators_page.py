@@ -48,8 +48,8 @@ def comparators_section(folder: Path) -> list[str]:
         "same episodes for all; what is learned is each paper's own ([training](../docs/training.md)). “Own” is the "
         "system's own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference, and "
         "CIPA on these features, minus HCT_R with CIPA; “from hct_r” says whether episodes add anything to it "
-        "(EPNet's: 10,000). Quoted numbers are those of the paper's tables, with the backbone where it is another. Slow "
-        "heads answer the first 600 or 2,000 episodes, and are paired on those.",
+        "(EPNet's: 10,000). Quoted numbers are those of the paper's tables, with the backbone where it is another. "
+        "Slow heads answer the first 600 or 2,000 episodes, and are paired on those.",
     ]
     for document in documents:
         dataset = DATASETS.get(document["dataset"], document["dataset"])
