@@ -17,7 +17,6 @@ from protoadapt.core.evaluate import compare
 from protoadapt.core.features import load_features
 from protoadapt.core.methods.by_name import split_specs
 from protoadapt.core.protocol import Protocol
-from protoadapt.report.tables import markdown
 
 CELLS: dict[str, dict[str, Any]] = {
     "balanced": {},
@@ -55,22 +54,6 @@ def table(files: list[Path], specs: list[str], episodes: int, seed: int) -> list
         {"cell": cell, "shot": shot, "method": spec, "mean": round(fmean(sets.values()), 2), "sets": sets}
         for (cell, shot, spec), sets in rows.items()
     ]
-
-
-def beside(validation: dict[str, Any], novel: dict[str, Any]) -> str:
-    """CIPA, BAPA before and BAPA on validation and novel classes, as Markdown."""
-    header, columns = ["queries"], []
-    for document, words in ((validation, "validation"), (novel, "novel")):
-        rows = document["rows"]
-        means = {(r["cell"], r["method"].replace("(power=auto)", ""), r["shot"]): r["mean"] for r in rows}
-        header += [f"{name}, {words}" for name in ("CIPA", "BAPA before", "BAPA")]
-        columns += [(means, name) for name in ("cipa", "bapa of c60763e", "bapa")]
-
-    def cells(means: dict[tuple[str, str, int], float], cell: str, name: str) -> str:
-        pair = [means.get((cell, name, shot)) for shot in SHOTS]
-        return " / ".join("–" if mean is None else f"{mean:.1f}" for mean in pair)  # BAPA before: not on few queries
-
-    return markdown(header, [[cell, *(cells(means, cell, name) for means, name in columns)] for cell in CELLS])
 
 
 def main() -> None:

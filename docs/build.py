@@ -1,364 +1,214 @@
-"""Writes the tables of the pages from the JSON files under results/, docs/methods.md from the docstrings and
-docs/commands.md from the command line's own help; draws the figures whose numbers are there.
+"""Writes the small tables of README and docs, and research/results.md, from the JSON files under results/.
 
     python docs/build.py
 
-A test runs it and fails when a page and its sources differ, so no table is typed by hand.
+A test fails when a page and its sources differ, so no number of a table is typed by hand. Numbers of a method that has
+changed since are left out.
 """
 
-import inspect
 import json
 import re
-import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable
 from pathlib import Path
-from statistics import median
+from statistics import mean
 from typing import Any
 
-from typer.testing import CliRunner
-
-from benchmarks import bapa_choice, trust
-from paper import arena, arena_page, scale_page
+from benchmarks import trust
+from paper import arena, arena_page
 from paper.drawing import draw_bars
 from paper.figures import draw_figures
-from paper.main_plans import MAIN
+from paper.plan import Trial, unique
 from paper.quoted import paper_accuracy
 from paper.results_page import results_page
-from paper.stored_results import Results
-from paper.tables import TABLES
-from protoadapt.cli.verbs import app
-from protoadapt.core.methods import METHODS, declarations, family
+from paper.stored_results import SHOTS, Results
+from paper.tables import MAIN, TABLES
+from protoadapt.core.methods.bapa import N_ITER
 from protoadapt.report.tables import markdown
-from protoadapt.vision.pictures import formats
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
-REAL = {"FC100": "fc100", "mini-ImageNet": "mini-imagenet", "CIFAR-FS": "cifar-fs", "CUB boxes": "cub-box"}
+SHOWN = {"protonet": "ProtoNet", "cipa": "CIPA", "bapa": "BAPA", "pt_map": "PT+MAP †"}
+CELLS = {
+    "balanced": "equally many of each class",
+    "Dirichlet(2)": "unequally many, Dirichlet(2)",
+    "Dirichlet(0.5)": "very unequally many, Dirichlet(0.5)",
+    "5 of 10 classes": "5 of 10 candidate classes",
+    "one class": "all of one class",
+    "30 % foreign": "30 % of none of the classes",
+    "3 queries in all": "3 pictures in all",
+}
+"""Kinds of tasks in bapa-novel.json that help to decide, and what they are."""
+RECIPES = {
+    "1 to 4: HCT_R + CIPA beside others": "main",
+    "5: how the embedding is trained": "hct_ablation",
+    "5, on whole pictures of CUB": "cub_whole",
+    "5, by the paper's own schedule": "paper_length",
+    "6: the parts of CIPA": "cipa_ablation",
+    "appendix: more unlabelled pictures": "semi",
+    "figure 3: the path of the prototypes": "figure3",
+    "all methods on the same features": "inference",
+}
+"""Table of the paper → name of its plan."""
 
 
-def read(name: str) -> dict:
+def read(name: str) -> dict[str, Any]:
     return json.loads((RESULTS / name).read_text())
 
 
-def speed_page() -> str:
+def words_table(header: list[str], rows: list[list[str]]) -> str:
+    """A table of words, aligned to the left."""
+    return markdown(header, rows).replace("---:", "---")
+
+
+def main_table() -> str:
+    """HCT_R alone and one view per picture, as the paper's main rows; sets that are measured."""
+    results = Results(RESULTS)
+    names = ["protonet", "cipa", "pt_map"]
+    rows = [
+        [words, *(_pair(results, trial, name) for name in names), "{:.2f} / {:.2f}".format(*paper_accuracy(table))]
+        for words, (table, trial) in MAIN.items()
+        if results.get(trial, 1, "cipa")
+    ]
+    return markdown(["novel classes of", *(SHOWN[name] for name in names), "the paper's CIPA"], rows)
+
+
+def _pair(results: Results, trial: Trial, name: str) -> str:
+    records = [results.get(trial, shot, name) for shot in SHOTS]
+    return " / ".join(f"{record['accuracy']:.2f}" for record in records if record) or "–"
+
+
+def kinds_table() -> str:
+    """Mean accuracies by kind of tasks, 1-shot / 5-shot."""
+    means = novel_means()
+    rows = [
+        [words, *(" / ".join(f"{means[cell, name, shot]:.1f}" for shot in SHOTS) for name in SHOWN)]
+        for cell, words in CELLS.items()
+    ]
+    return markdown(["unlabelled pictures", *SHOWN.values()], rows)
+
+
+def novel_means() -> dict[tuple[str, str, int], float]:
+    rows = read("bapa-novel.json")["rows"]
+    return {(row["cell"], row["method"].replace("(power=auto)", ""), row["shot"]): row["mean"] for row in rows}
+
+
+def collections_table() -> str:
+    """Percent right with lite0 on photographs, by the number of examples per class."""
+    right: dict[str, dict[int, list[float]]] = {}
+    for row in read("trust.json")["foreign"]:
+        network, _, name = row["collection"].partition("-")
+        if row["foreign"] == "nothing" and network == "lite0":
+            right.setdefault(name, {}).setdefault(row["examples"], []).append(row["right"])
+    lines = sorted(right.items(), key=lambda item: -mean(item[1][max(item[1])]))
+    rows = [
+        [name, *(f"{mean(values):.0f}" for _, values in sorted(by_examples.items()))] for name, by_examples in lines
+    ]
+    return markdown(["pictures of", *(f"{n} per class" for n in trust.SHOTS)], rows)
+
+
+def networks_table() -> str:
+    """Time of one core per picture."""
+    times = read("embeddings.json")["cpu_ms_per_picture"]
+    return markdown(
+        ["network", "ms per picture on one core"], [[f"`{name}`", f"{ms:.0f}"] for name, ms in times.items()]
+    )
+
+
+def labeling_seconds() -> str:
+    """How long `label` takes, by the number of pictures."""
+    run = read("benchmark-labeling.json")
+    seconds = {name: pair[0] for name, pair in run["seconds_and_cpu_seconds"].items()}
+    each = seconds["files"] / run["pictures"]
+    rows = [
+        [
+            f"{n:,}",
+            f"{seconds['label'] + each * (n - run['pictures']):.0f} s"
+            + (" (measured)" if n == run["pictures"] else ""),
+        ]
+        for n in (run["pictures"], 2000)
+    ]
+    about = (
+        f"`{run['model']}` on {run['hardware']}, pictures of {run['pictures_of'].partition(',')[0]} pixels. Further "
+        f"pictures are counted at {1000 * each:.1f} ms each, which is what reading and the network take:"
+    )
+    return f"{about}\n\n{markdown(['pictures', 'label, start and report included'], rows)}"
+
+
+def inference_table() -> str:
     cpu, gpu = read("benchmark-inference-cpu.json"), read("benchmark-inference-h200.json")
     rows = []
-    for name, rate in {name: cpu["methods"][name] for name in METHODS if name in cpu["methods"]}.items():
+    for name in ("protonet", "cipa", "bapa", "pt_map", "laplacian_shot", "tim_adm", "alpha_tim"):
+        rates = [run["methods"][name]["episodes_per_s"] for run in (cpu, gpu)]
         naive = cpu["naive_episodes_per_s"].get(name)
-        ratio = f"{rate['episodes_per_s'] / naive:.1f} × {naive:,.0f}" if naive else ""
-        agree = gpu.get("cpu_agreement", {}).get(name, {})
-        share = f"{100 * agree['share']:.3f} % of {agree['of']:,}" if agree else ""
-        there = f"{gpu['methods'][name]['episodes_per_s']:,.0f}" if name in gpu["methods"] else "not measured"
-        rows.append([name, f"{rate['episodes_per_s']:,.0f}", ratio, there, share])
-    header = [
-        "method",
-        "episodes/s",
-        "× naive numpy loop",
-        f"episodes/s, {gpu['hardware']}",
-        "answers equal to the CPU's",
-    ]
-    peak = cpu["peak_gb"]
-    runs = {"CIFAR-FS, nothing compiled before": "cifar-fs-hct_r-40", "CIFAR-FS": "cifar-fs", "FC100": "fc100"}
-    runs |= {"mini-ImageNet": "mini-imagenet-1", "the same, second cycle": "mini-imagenet"}
-    runs |= {"CUB, boxes, batch 128": "cub-box"}
-    training = [
-        [
-            name,
-            str(t["config"]["epochs"]),
-            f"{t['start_up_seconds']:.0f} s",
-            f"{t['seconds']:.0f} s",
-            f"{t['images_per_second']:,.0f}",
-            t["hardware"],
-        ]
-        for name, t in ((name, read(f"{run}/train.json")) for name, run in runs.items())
-    ]
-    kept = kept_table("objectives", read("benchmark-training.json"))
-    named = read("benchmark-labeling.json")
-    most = max(rate["episodes"] for rate in cpu["methods"].values())
-    slow = {n: r["episodes"] for n, r in cpu["methods"].items() if n in METHODS and r["episodes"] < most}
-    compiled = {name: rate["episodes_per_s"] for name, rate in cpu["methods"].items()}
-    more = [name for name in slow if name in gpu["methods"] and gpu["methods"][name]["episodes"] > slow[name]]
-    filled_gpu = f" On the GPU {', '.join(more)} had more episodes: a few leave it idle." if more else ""
-    apart = [f"{_times(_rates(f'{run}/all-methods-1shot.json')):.1f}" for run in REAL.values()]
-    parts = [
-        "# Speed",
-        "Written by `docs/build.py` from `results/benchmark-*.json` and the training results.",
-        "## Inference",
-        f"`python -m benchmarks.inference` on {cpu['hardware']}: {cpu['protocol']}, sampling included, synthetic "
-        f"features; best of three runs of {most:,} episodes ({', '.join(slow)}: one run of {min(slow.values())} to "
-        f"{max(slow.values()):,}). The naive way is the usual numpy loop over episodes, measured in the same run."
-        f"{filled_gpu}",
-        markdown(header, rows),
-        f"10,000 CIPA episodes take {10_000 / cpu['methods']['cipa']['episodes_per_s']:.2f} s on the CPU and "
-        f"{10_000 / gpu['methods']['cipa']['episodes_per_s']:.2f} s on the GPU; drawing them takes "
-        f"{cpu['drawing_10000_s']:.2f} s and {gpu['drawing_10000_s']:.2f} s of that. Peak memory: "
-        f"{peak['10000']:.2f} GB at 10,000 episodes, {peak['100000']:.2f} GB at 100,000.",
-        "With 20 unlabelled pictures per class beside the queries, which then do not take part in the adaptation: "
-        + ", ".join(f"{name} {rate:,.0f}" for name, rate in cpu["semi_episodes_per_s"].items())
-        + " episodes/s.",
-        "BAPA takes {:.2f} times CIPA's time.".format(
-            cpu["methods"]["cipa"]["episodes_per_s"] / cpu["methods"]["bapa"]["episodes_per_s"]
-        ),
-        "CIPA beside PT+MAP, on the same episodes: the paper says that CIPA “requires much less computation”. On these "
-        f"features that is {_times(cpu['naive_episodes_per_s']):.1f} × in naive numpy and {_times(compiled):.1f} × in "
-        "the compiled loop. On the features of our networks, where Sinkhorn's iteration takes more rounds, CIPA is "
-        f"{', '.join(apart)} times as fast ({', '.join(REAL)}; 1-shot, seconds of `results/*/all-methods-1shot.json`).",
-        "## Training",
-        "HCT_R, ResNet-12, 84 pixels, batch 256, bf16. Start-up is everything before the first step, compilation "
-        "included; images/s counts all views that pass forward and backward, augmentation included.",
-        markdown(["data", "epochs", "start-up", "training", "images/s", "hardware"], training),
-        "`python -m benchmarks.training`: images/s of the bare network, forward and backward on data already on the "
-        "GPU, and of the whole loop with augmentation, optimiser and logging, side by side on one NVIDIA H200:",
-        kept,
-        "[Each recipe](training.md#speed-of-the-recipes) beside the bare network.",
-        "## Labelling pictures",
-        _labeling(named),
-    ]
-    return "\n\n".join(parts) + "\n"
+        rows.append([name, *(f"{rate:,.0f}" for rate in rates), f"{naive:,.0f}" if naive else ""])
+    return markdown(["method", cpu["hardware"], gpu["hardware"], "numpy loop over tasks, same cores"], rows)
 
 
-def kept_table(what: str, document: Mapping[str, Any]) -> str:
-    """Images/s of the bare network and of the training loop, and their ratio."""
+def training_table() -> str:
+    runs = {"CIFAR-FS": "cifar-fs", "FC100": "fc100", "mini-ImageNet": "mini-imagenet-1", "CUB, boxes": "cub-box"}
+    trained = {words: read(f"{run}/train.json") for words, run in runs.items()}
     rows = [
-        [row["phase"], str(row["rows_a_step"])]
-        + [f"{median(row[f'{side}_images_per_second']):,.0f}" for side in ("bare", "loop")]
-        + [f"{100 * row['kept']:.1f} %"]
-        for row in document["rows"]
+        [words, str(one["config"]["epochs"]), f"{one['seconds'] / 60:.1f}", f"{one['images_per_second']:,.0f}"]
+        for words, one in trained.items()
     ]
-    return markdown([what, "rows per step", "bare", "loop", "kept"], rows)
+    return markdown(["HCT_R on", "epochs", "minutes on one H200", "views per second"], rows)
 
 
-def training_page() -> str:
-    """docs/training.md with the speed of the recipes between the two marks."""
-    run = read("benchmark-recipes.json")
-    measured = [row["phase"] for row in run["rows"]]
-    missing = [name for name in run["settings"]["recipes"].split(",") if name not in measured]
-    about = (
-        f"Median of {run['settings']['repeats']} turns of {run['settings']['steps']} steps, "
-        f"{run['settings']['backbone']}, {run['settings']['size']} pixels, on {run['hardware']}."
-    )
-    notes = [f"`{row['phase']}`: {row['note']}." for row in run["rows"] if "note" in row]
-    left = f"Not measured: {', '.join(f'`{name}`' for name in missing)}."
-    numbers = [about, kept_table("recipe", run), *notes, *([left] if missing else [])]
-    return filled("docs/training.md", "\n\n".join(numbers), "speed")
-
-
-def _labeling(run: Mapping[str, Any]) -> str:
-    """What `benchmarks/labeling.py` measured, in words."""
-    ratios, cpu = run["ratios"], {name: pair[1] for name, pair in run["seconds_and_cpu_seconds"].items()}
-    wall = {name: pair[0] for name, pair in run["seconds_and_cpu_seconds"].items()}
-    quiet = run["load"] <= run["threads"] + 0.5  # its own threads, and nothing else
-    beside = "" if quiet else f", beside much other work (load {run['load']:.0f}), so that CPU time counts"
-    share, both = ratios["files" if quiet else "files, CPU time"], wall if quiet else cpu
-    words = (
-        f"`python -m benchmarks.labeling` on {run['hardware']}{beside}; medians of {run['rounds']} turns side by side. "
-        f"{run['model']} embeds {run['pictures']} JPEG files ({run['pictures_of']}) at {100 * share:.0f} % of the "
-        f"speed of bare onnxruntime with its own settings on ready batches: {both['files']:.2f} s with reading and "
-        f"decoding, {both['bare']:.2f} s without. Reading and decoding alone take {both['decoding']:.2f} s of the same "
-        f"cores: files take {100 * both['files'] / (both['bare'] + both['decoding']):.0f} % of both together, as each "
-        "thread has pictures of its own, where onnxruntime's threads share one and wait for each other. Where decoding "
-        f"has no core of its own, both in turn reach {100 * both['bare'] / (both['bare'] + both['decoding']):.0f} % of "
-        "bare onnxruntime. "
-        f"Torch takes {ratios['over torch' if quiet else 'over torch, CPU time']:.1f} times the time of bare "
-        "onnxruntime."
-    )
-    if "label" in ratios:
-        words += (
-            f" The command `label` on these pictures takes {both['label']:.1f} s, start-up and report included, and "
-            f"`predict` of one picture {both['predict']:.1f} s: once the network's graph is in the user's cache, "
-            f"nothing loads torch, which takes {both['import torch']:.1f} s."
-        )
-    return words
-
-
-def _times(rates: Mapping[str, float]) -> float:
-    return rates["cipa"] / rates["pt_map"]
-
-
-def _rates(file: str) -> dict[str, float]:
-    """Episodes per second by method."""
-    return {r["label"]: r["episodes"] / r["seconds"] for r in read(file)["results"]}
-
-
-def methods_page() -> str:
-    parts = [
-        "# Inference methods",
-        "Written by `docs/build.py` from the docstrings. Every method takes `Episodes` and returns class probabilities "
-        "(E, Q, W) for E episodes, Q queries and W classes; names and arguments are those of `--method` and `--set`. "
-        "Each is checked against a slow loop written from its paper's equations, and all obey the same laws "
-        "(`tests/core/test_laws.py`).",
-    ]
-    for name, function in METHODS.items():
-        module = sys.modules[function.__module__]
-        parts += [f"## {name}", _prose(module.__doc__), _prose((function.__doc__ or "").split(">>>")[0])]
-        settings = declarations(function).values()
-        rows = [[f"`{s.name}`", f"`{s.default}`", s.help, s.range] for s in settings]
-        parts += [markdown(["setting", "default", "meaning", "range"], rows)] if rows else []
-    loop = inspect.cleandoc(family.__doc__ or "")
-    return "\n\n".join([*parts, "## The loop that six of them share", f"```text\n{loop}\n```"]) + "\n"
-
-
-def commands_page() -> str:
-    parts = ["# Commands", "Written by `docs/build.py`: what `protoadapt COMMAND --help` says."]
-    for command in app.registered_commands:
-        name = command.name
-        told = CliRunner().invoke(app, [name, "--help"], prog_name="protoadapt", env={"COLUMNS": "120"}).stdout
-        lines = "\n".join(line.rstrip() for line in told.strip().splitlines())
-        parts += [f"## {name}", f"```text\n{lines}\n```"]
-    return "\n\n".join(parts) + "\n"
-
-
-def models_page() -> str:
-    """docs/models.md with its tables between the marks."""
-    return filled("docs/models.md", _embeddings())
-
-
-def _embeddings() -> str:
-    """What `benchmarks/embeddings.py` measured."""
-    run = read("embeddings.json")
-    models = list(run["cpu_ms_per_picture"])
-    rows = [["CPU time per picture", "", *(f"{run['cpu_ms_per_picture'][name]:.0f} ms" for name in models)]]
-    for data, tasks in run["accuracy"].items():
-        for task, cells in tasks.items():
-            rows.append([data, task, *("{:.1f} ± {:.1f}".format(*cells[name]) for name in models)])
-    sizes = ", ".join(f"{data} {n} of {classes} classes" for data, (classes, n) in run["classes_and_pictures"].items())
-    return (
-        f"Larger and joined networks with BAPA as of November 2026 (`benchmarks/embeddings.py`; pictures: {sizes}; "
-        f"{run['episodes']} episodes with 5 classes, fewer with more; CPU time of one core with "
-        "onnxruntime). Dogs are pictures that all "
-        f"these networks were trained on.\n\n{markdown(['pictures', 'task', *models], rows)}\n\n{_larger(run)}"
-    )
-
-
-def _larger(run: Mapping[str, Any]) -> str:
-    """What larger networks cost and gain: the range, over tasks, of the mean gain of all sets but the dogs."""
-
-    def words(name: str) -> tuple[str, str]:
-        tasks: dict[str, list[float]] = {}
-        for data, cells in run["accuracy"].items():
-            for task, accuracies in cells.items():
-                if data != "dogs" and not task.startswith("10-way"):  # which one set has
-                    tasks.setdefault(task, []).append(accuracies[name][0] - accuracies["lite0"][0])
-        gains = [sum(of_sets) / len(of_sets) for of_sets in tasks.values()]
-        times = run["cpu_ms_per_picture"]
-        return f"{times[name] / times['lite0']:.1f} times", f"{min(gains):.1f} to {max(gains):.1f} points"
-
-    return (
-        "`lite0` stays the default: `lite2` takes {} its time for {} (means over the other sets, with 5 and with 20 "
-        "classes). Where time matters less, `--model lite0+lite2` takes {} as long and gains {}, most with 20 classes."
-    ).format(*words("lite2"), *words("lite0+lite2"))
-
-
-def _prose(docstring: str | None) -> str:
-    """A docstring as Markdown; indented lines (arguments, equations) stay as they are."""
-    text = inspect.cleandoc(docstring or "")
-    if not re.search(r"^\s{2,}|\S\s{3,}\S", text, re.MULTILINE):
-        return text
-    first, _, rest = text.partition("\n\n")
-    return f"{first}\n\n```text\n{rest}\n```"
-
-
-def readme() -> str:
-    """README.md with its numbers between the two marks."""
-    cpu = read("benchmark-inference-cpu.json")
+def recipes_table() -> str:
+    """Per table of the paper: command, data, networks, and the hours that those took which are trained."""
     results = Results(RESULTS)
     rows = []
-    names = {"ProtoNet": "protonet", "CIPA": "cipa", "BAPA": "bapa", "PT+MAP †": "pt_map"}
-    for words, (table, trial) in MAIN.items():
-        if words.endswith("→ CUB, whole pictures") or not all(results.of(trial, shot) for shot in (1, 5)):
-            continue
-        found = [[results.get(trial, shot, name) for shot in (1, 5)] for name in names.values()]
-        cells = [" / ".join(f"{one['accuracy']:.2f}" for one in pair) if all(pair) else "" for pair in found]
-        rows.append([words, *cells, "{:.2f} / {:.2f}".format(*paper_accuracy(table))])
-    header = ["novel classes of", *names, "the paper's CIPA"]
-    measured = [i for i in range(len(header)) if any(row[i] for row in rows)]
-    header, *rows = ([row[i] for i in measured] for row in (header, *rows))
-    cipa = cpu["methods"]["cipa"]["episodes_per_s"]
-    numbers = (
-        "## Numbers\n\nAccuracy in percent at 5-way 1-shot / 5-shot, 10,000 episodes with balanced queries, one "
-        "ResNet-12 trained with HCT_R for 2 to 16 minutes on one GPU (mini-ImageNet's in two cycles; those of "
-        "CIFAR-FS, mini-ImageNet and whole pictures of CUB with EPNet's episodes after it), one view per picture:\n\n"
-        f"{markdown(header, rows)}\n\n"
-        "† is given that classes are equally frequent. "
-        "[All results](docs/results.md): intervals over episodes and over classes, unbalanced queries, ablations, "
-        f"other methods. CIPA runs {cipa:,.0f} episodes per second on two CPU cores, "
-        f"{cipa / cpu['naive_episodes_per_s']['cipa']:.0f} times the usual numpy loop ([speed](docs/speed.md))."
-    )
-    return filled("README.md", numbers)
+    for words, name in RECIPES.items():
+        parts = TABLES[name].parts
+        runs = unique(run for part in parts for run in part.run.cycles)
+        hours = [results.training(run)["seconds"] / 3600 for run in runs if results.training(run)]
+        data = ", ".join(sorted({part.dataset for part in parts}))
+        networks = f"{len(runs)}" + (f", of which {len(hours)} are trained" if len(hours) < len(runs) else "")
+        rows.append([words, f"`{name}`", data, networks, f"{sum(hours):.1f}"])
+    return words_table(["table of the paper", "TABLE", "data", "networks", "hours on one H200"], rows)
 
 
-def filled(page: str, numbers: str, name: str = "numbers", text: str | None = None) -> str:
-    """A page, or a text in its place, with new numbers between the two marks of that name."""
-    mark = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
-    old = (ROOT / page).read_text() if text is None else text
-    new, places = mark.subn(lambda m: f"{m[1]}{numbers}\n{m[2]}", old)
-    if places != 1:
-        raise ValueError(f"{page} has {places} places for numbers: it needs one pair of <!-- {name}: … --> marks")
-    return new
-
-
-def labeling_page() -> str:
-    """docs/labeling.md with its tables."""
-    text = (ROOT / "docs" / "labeling.md").read_text()
-    for name, table in trust.tables_of(read("trust.json")).items():
-        text = filled("docs/labeling.md", table, name, text)
-    suffixes = ", ".join(f"`{suffix}`" for some in formats.FORMATS.values() for suffix in some)
-    kinds = f"{suffixes} ({formats.LISTED}), of at most {formats.MAX_PIXELS:,} pixels"
-    same = f"- Every command reads the same files: {kinds}."
-    return filled("docs/labeling.md", same, "formats", text)
-
-
-def scale_text() -> str:
-    """docs/scale.md with its numbers between the two marks."""
-    record = read("benchmark-scale.json")
-    return filled("docs/scale.md", scale_page.numbers(record))
-
-
-def serve_page() -> str:
-    """docs/serve.md with the endpoint's rates between the two marks."""
-    record = read("benchmark-serve.json")
-    rows = [
-        [str(turn["clients"]), f"{turn['per_second']:.1f}", f"{turn['bare']:.1f}", f"{100 * turn['ratio']:.0f} %"]
-        + [f"{turn['median_ms']:,.0f} ms", str(len(turn["errors"]))]
-        for turn in record["turns"]
+def scale_table() -> str:
+    """Rates of extraction, and labelling of stored rows by the methods whose number of steps is still the default."""
+    run = read("benchmark-scale.json")
+    large, small, cpu = run["extract-cuda"], run["extract-cuda-small"], run["extract"]
+    lite0 = 1000 / read("embeddings.json")["cpu_ms_per_picture"]["lite0"]
+    rates = [
+        [hardware, pictures, f"{rate:,.0f}", f"{10_000_000 / rate / 3600:.2g}"]
+        for hardware, pictures, rate in (
+            (f"{large['hardware']}, {large['cores']} cores", large["of"], large["extract_steady"]),
+            (f"{small['hardware']}, {small['cores']} cores", small["of"], small["extract_steady"]),
+            (cpu["hardware"], "500 × 375", cpu["extract"]),
+        )
     ]
-    first, last = record["flat"]
-    words = (
-        f"`python -m benchmarks.serve` with {record['model']} on {record['hardware']}. The load generator runs on the "
-        "same cores; the bare network computes ready batches of 16 right before each turn."
+    rates.append(["`lite0`, one core (the network alone)", "", f"{lite0:,.0f}", f"{10_000_000 / lite0 / 3600:.2g}"])
+    steps = {"cipa": 20, "bapa": N_ITER}
+    named = [
+        [one["method"], f"{one['rows']:,}", f"{one['seconds']:.0f}", f"{one['peak_gb']:.2f}"]
+        for one in run["label"]["runs"]
+        if one["steps"] == steps[one["method"]] and one["rows"] in (1_007_616, 10_000_000)
+    ]
+    extract = markdown(["ResNet-12 at 84 pixels on", "pictures", "pictures/s", "hours for ten million"], rates)
+    label = markdown(["method", "rows", "seconds", "peak GB"], named)
+    return (
+        f"{extract}\n\nNaming stored rows of {run['label']['dim']} dimensions, {run['label']['classes']} classes, on "
+        f"{run['hardware']}:\n\n{label}"
     )
-    if record["load"] > 3:
-        words += f" Other work kept the machine busy (load {record['load']:.0f}): only the ratios say something."
-    memory = (
-        f"Memory after {first['requests']:,} requests: {first['memory_mb']} MB; after {last['requests']:,} more: "
-        f"{last['memory_mb']} MB, {len(last['errors'])} errors."
-    )
-    table = markdown(["clients", "requests/s", "bare network, pictures/s", "ratio", "median", "errors"], rows)
-    return filled("docs/serve.md", f"{words}\n\n{table}\n\n{memory}")
 
 
-def bapa_page() -> str:
-    """docs/bapa.md with the cells that its constants were chosen on, and novel classes read afterwards."""
-    return filled("docs/bapa.md", bapa_choice.beside(read("bapa-choice.json"), read("bapa-novel.json")))
+def serve_table() -> str:
+    run = read("benchmark-serve.json")
+    rows = [
+        [str(turn["clients"]), f"{turn['per_second']:.0f}", f"{turn['median_ms']:,.0f} ms"] for turn in run["turns"]
+    ]
+    last = run["flat"][-1]
+    memory = f"The process held {last['memory_mb']} MB after {last['requests']:,} further requests."
+    head = f"`{run['model']}` on {run['hardware']}, the clients on the same cores:"
+    return f"{head}\n\n{markdown(['clients', 'requests/s', 'median'], rows)}\n\n{memory}"
 
 
-def arena_text() -> str:
-    """docs/arena.md with its tables between the two marks."""
-    return filled("docs/arena.md", arena_page.numbers(arena.read(RESULTS / "arena.csv")))
-
-
-def draw_which_method(folder: Path) -> Path:
-    """The picture of docs/which-method.md, from an arena that is measured."""
-    groups, series = arena_page.bars(arena.read(RESULTS / "arena.csv"))
-    title = "5-shot, mean over novel classes of all sets"
-    if groups:
-        draw_bars(groups, series, folder / "which-method.png", "queries", "% right", title)
-    return folder / "which-method.png"
-
-
-def faults_page() -> str:
-    """docs/faults.md with the campaign's table between the two marks."""
+def faults_table() -> str:
     run = read("faults.json")
     rows = []
     for part, counts in run["parts"].items():
@@ -367,32 +217,92 @@ def faults_page() -> str:
             ends[end.rpartition("killed ")[2]] += n
         said = "; ".join(f"{end}: {n:,}" for end, n in sorted(ends.items()))
         rows.append([part, f"{counts['done']:,}", said, str(len(counts["findings"]))])
-    total = sum(part["done"] for part in run["parts"].values())
-    table = markdown(["part", "cases", "how they ended", "findings"], rows)
-    return filled("docs/faults.md", f"{total:,} cases, seed {run['seed']}:\n\n{table}")
+    return words_table(["part", "cases", "how they ended", "findings"], rows)
 
 
-PAGES = {
-    "docs/results.md": lambda: results_page(RESULTS),
-    "docs/speed.md": speed_page,
-    "docs/methods.md": methods_page,
-    "docs/commands.md": commands_page,
-    "docs/models.md": models_page,
-    "docs/labeling.md": labeling_page,
-    "docs/arena.md": arena_text,
-    "docs/bapa.md": bapa_page,
-    "docs/scale.md": scale_text,
-    "docs/faults.md": faults_page,
-    "docs/training.md": training_page,
-    "docs/serve.md": serve_page,
-    "README.md": readme,
+def foreign_table() -> str:
+    """What is found of pictures of none of the classes, and what that costs; means over 1, 2 and 5 examples."""
+    rows = []
+    for foreign in trust.FOREIGN:
+        some = [row for row in read("trust.json")["foreign"] if row["foreign"] == foreign]
+        good = [row for row in some if row["right"] >= trust.GOOD]
+        found = [f"{trust.mean(good, key):.0f} %" for key in ("found", "in_one_group")]
+        numbers = [f"{trust.mean(some, 'known_unknown'):.1f} %", *found, f"{trust.mean(some, 'change'):+.1f}"]
+        rows.append([foreign, *("–" if "nan" in number else number for number in numbers)])
+    header = ["in the folder, of none of the classes", "known pictures called unknown", "foreign pictures found"]
+    return markdown([*header, "of one kind in one group", "change of right names, points"], rows)
+
+
+def confidence_table() -> str:
+    """Expected calibration error, with random examples and with labels in the order of `suggest`."""
+    record, turns = read("trust.json"), (1, 3, 5)
+    rows = []
+    for examples in trust.SHOTS:
+        fresh = [r for r in record["foreign"] if (r["foreign"], r["examples"]) == ("nothing", examples)]
+        after = [r for r in record["next"] if (r["rule"], r["start"]) == ("suggest", examples)]
+        later = [trust.mean([r for r in after if r["round"] == turn], "ece") for turn in turns]
+        rows.append([str(examples), *(f"{error:.1f}" for error in (trust.mean(fresh, "ece"), *later))])
+    return markdown(
+        ["examples per class", "as drawn", *(f"and {trust.ASKED * turn} suggested" for turn in turns)], rows
+    )
+
+
+def trust_table(name: str) -> Callable[[], str]:
+    return lambda: trust.tables_of(read("trust.json"))[name]
+
+
+def arena_text() -> str:
+    return arena_page.numbers(arena.read(RESULTS / "arena.csv"))
+
+
+PLACES: dict[str, dict[str, Callable[[], str]]] = {
+    "README.md": {"main": main_table},
+    "docs/accuracy.md": {"collections": collections_table, "main": main_table, "kinds": kinds_table},
+    "docs/models.md": {"networks": networks_table},
+    "docs/limits.md": {
+        "foreign": foreign_table,
+        "confidence": confidence_table,
+        "estimate": trust_table("estimate"),
+        "suggest": trust_table("suggest"),
+    },
+    "docs/reproduce.md": {"recipes": recipes_table},
+    "docs/speed.md": {"label": labeling_seconds, "inference": inference_table, "training": training_table},
+    "docs/scale.md": {"scale": scale_table},
+    "docs/deploy.md": {"serve": serve_table},
+    "docs/reliability.md": {"faults": faults_table},
+    "research/arena.md": {"arena": arena_text},
 }
+"""Page → name of a place in it → what stands there."""
+
+
+def filled(page: str) -> str:
+    """A page with today's tables between its marks."""
+    text = (ROOT / page).read_text()
+    for name, table in PLACES[page].items():
+        mark = re.compile(rf"(<!-- {name}: begin -->\n).*?(<!-- {name}: end -->)", re.DOTALL)
+        numbers = table()
+        text, places = mark.subn(lambda m, numbers=numbers: f"{m[1]}{numbers}\n{m[2]}", text)
+        if places != 1:
+            raise ValueError(f"{page} has {places} places for {name}: it needs one pair of <!-- {name}: … --> marks")
+    return text
+
+
+def pages() -> dict[str, str]:
+    """Every committed page that holds generated tables."""
+    return {page: filled(page) for page in PLACES} | {"research/results.md": results_page(RESULTS)}
+
+
+def draw(folder: Path, research: Path) -> None:
+    """The pictures whose numbers are there."""
+    means = novel_means()
+    series = {words: [means[cell, name, 5] for cell in CELLS] for name, words in SHOWN.items()}
+    groups = ["equal", "Dirichlet(2)", "Dirichlet(0.5)", "5 of 10 classes", "one class", "30 % foreign", "3 pictures"]
+    draw_bars(groups, series, folder / "which-method.png", "unlabelled pictures", "% right", "five labels per class")
+    draw_figures("figure3", Results(RESULTS), folder)
+    draw_figures("semi", Results(RESULTS), research)
+
 
 if __name__ == "__main__":
-    for name, page in PAGES.items():
-        (ROOT / name).write_text(page())
-        print(name)
-    print(draw_which_method(ROOT / "docs" / "images").relative_to(ROOT))
-    for table in TABLES:
-        for figure in draw_figures(table, Results(RESULTS), ROOT / "docs" / "images"):
-            print(figure.relative_to(ROOT))
+    for name, text in pages().items():
+        (ROOT / name).write_text(text)
+    draw(ROOT / "docs" / "images", ROOT / "research" / "images")

@@ -1,15 +1,14 @@
 """Takes every picture of the page and of its report that the documentation shows, from pictures drawn here.
 
-    python docs/screenshots.py [--out docs/images] [--only named,map]
+    python docs/screenshots.py [--out docs/images] [--only serve-map,serve-phone]
 
-Butterflies of six kinds are drawn, taken in by `protoadapt serve` in headless chromium, corrected, kept over a killed
-server, and saved as a report. Everything is written as WebP.
+Butterflies of six kinds are drawn, taken in by `protoadapt serve` in headless chromium, corrected and saved as a
+report. Everything is written as WebP.
 """
 
 import argparse
 import math
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,7 +21,7 @@ import numpy as np
 from PIL import Image, ImageColor, ImageDraw, ImageFilter
 from playwright.sync_api import Browser, Page, sync_playwright
 
-SIDE, EXAMPLES, EACH = 360, 4, 26
+SIDE, EXAMPLES, EACH = 360, 1, 29
 SMOOTH = 2  # drawn so many times larger, then made smaller
 KINDS: dict[str, tuple[str, str, str, int]] = {  # wings, margins, spots, number of spots
     "brimstone": ("#e9e04f", "#d8c93a", "#e08a2e", 1),
@@ -32,9 +31,8 @@ KINDS: dict[str, tuple[str, str, str, int]] = {  # wings, margins, spots, number
     "small white": ("#f4f2ea", "#4a4a48", "#4a4a48", 2),
     "swallowtail": ("#f2df7c", "#222a33", "#3a62b0", 4),
 }
-"""Six kinds that are told apart by their wings; "small copper" is among the pictures without an example."""
+"""Six kinds that are told apart by their wings."""
 MEADOWS = ("#6d8f4a", "#88a35c", "#52724a", "#a8a46a", "#7a8b86", "#b79d7c")
-STRANGER = ("small copper", ("#cf5a26", "#4c3a30", "#2b211d", 3))
 
 
 def butterfly(kind: tuple[str, str, str, int], rng: np.random.Generator) -> Image.Image:
@@ -93,33 +91,27 @@ def butterfly(kind: tuple[str, str, str, int], rng: np.random.Generator) -> Imag
 
 
 def draw(folder: Path) -> dict[str, str]:
-    """Examples in a folder per kind, loose pictures beside them, a few of a kind without an example.
-
-    Returns the kind of each loose picture.
-    """
+    """Examples in a folder per kind, loose pictures beside them. Returns the kind of each loose picture."""
     rng, number, truth = np.random.default_rng(7), 1000, {}
-    kinds = [*KINDS.items(), STRANGER]
-    for name, kind in kinds:
-        for i in range(EXAMPLES + EACH if name in KINDS else 7):
+    for name, kind in KINDS.items():
+        for i in range(EXAMPLES + EACH):
             number += int(rng.integers(1, 9))
-            place = (
-                folder / name / f"DSC_{number}.jpg" if i < EXAMPLES and name in KINDS else folder / f"DSC_{number}.jpg"
-            )
-            place.parent.mkdir(parents=True, exist_ok=True)
-            butterfly(kind, rng).save(place, quality=88)
-            truth[place.name] = name
+            place = folder / name if i < EXAMPLES else folder
+            place.mkdir(parents=True, exist_ok=True)
+            butterfly(kind, rng).save(place / f"DSC_{number}.jpg", quality=88)
+            truth[f"DSC_{number}.jpg"] = name
     return truth
 
 
 @contextmanager
-def served(keep: Path, ends_by: int = signal.SIGTERM) -> Iterator[str]:
-    """The address of `protoadapt serve --keep`."""
-    command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0", "--keep", str(keep)]
+def served() -> Iterator[str]:
+    """The address of `protoadapt serve`."""
+    command = [sys.executable, "-m", "protoadapt", "serve", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         try:
             yield server.stdout.readline().split()[1]  # type: ignore[union-attr]
         finally:
-            server.send_signal(ends_by)
+            server.terminate()
 
 
 def settled(page: Page) -> None:
@@ -129,133 +121,43 @@ def settled(page: Page) -> None:
     page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
 
-def lasso(page: Page) -> None:
-    """Draws around a group of the map and does not let go."""
-    page.wait_for_selector("canvas[aria-label^='Map of']")
-    box = page.locator(".stage canvas").bounding_box()
-    assert box
-    x, y, w, h = (box[key] for key in ("x", "y", "width", "height"))
-    outline = [(x + w * (0.26 - 0.1 * math.cos(turn)), y + h * (0.24 - 0.17 * math.sin(turn)))
-               for turn in np.linspace(0, 2 * math.pi, 40)]  # fmt: skip
-    page.mouse.move(*outline[0])
-    page.mouse.down()
-    for point in outline:
-        page.mouse.move(*point)
-
-
-def answer(page: Page, truth: dict[str, str]) -> None:
-    """Says what the picture that is looked at shows."""
-    kind = truth[page.get_attribute(".tile.focus", "title") or ""]
-    page.keyboard.press(str(list(KINDS).index(kind) + 1) if kind in KINDS else "u")
-    settled(page)
-
-
-def take(
-    browser: Browser,
-    photos: Path,
-    truth: dict[str, str],
-    keep: Path,
-    shot: Callable[[Page, str], None],
-    report: Path,
-) -> None:
-    """Goes through every state of the page."""
+def take(browser: Browser, photos: Path, truth: dict[str, str], shot: Callable[[Page, str], None], out: Path) -> None:
+    """The queue after a few answers, the map, a phone, and the same board as a report."""
     page = browser.new_page(viewport={"width": 1280, "height": 800}, accept_downloads=True)
     page.set_default_timeout(180_000)
-    with served(keep, signal.SIGKILL) as address:
+    with served() as address:
         page.goto(address)
-        page.wait_for_selector(".start")
-        shot(page, "serve-empty")
         page.set_input_files("input[webkitdirectory] >> nth=0", photos)
-        page.wait_for_function("() => document.querySelectorAll('.tile').length > 12")
-        settled(page)
-        shot(page, "serve-taking-in")
         page.wait_for_function("() => / pictures named from /.test(document.querySelector('.status-line').textContent)")
         page.wait_for_selector(".progress", state="hidden")
         page.wait_for_selector(".toast", state="hidden")
-        settled(page)
-        shot(page, "serve-named")
         page.keyboard.press("s")
         settled(page)
+        for _ in range(4):
+            kind = truth[page.get_attribute(".tile.focus", "title") or ""]
+            page.keyboard.press(str(list(KINDS).index(kind) + 1))
+            settled(page)
         shot(page, "serve-queue")
-        for _ in range(5):
-            answer(page, truth)
-        page.keyboard.press("Space")
-        settled(page)
-        shot(page, "serve-large")
-        page.keyboard.press("Escape")
-        page.click("[data-scope=all]")
-        page.click(".classes li[data-name='peacock'] .class")
-        settled(page)
-        page.click(".tile >> nth=1")
-        for i in (2, 4, 7):
-            page.click(f".tile >> nth={i}", modifiers=["Control"])
-        settled(page)
-        shot(page, "serve-selection")
-        page.keyboard.press("Escape")
-        page.click("[data-scope=all]")
-        page.click(".classes li[data-name='small white'] .dots")
-        page.fill("#class-name", "brimstone")
-        settled(page)
-        shot(page, "serve-merge")
-        page.keyboard.press("Escape")
         page.click("[data-mode=map]")
-        lasso(page)
-        shot(page, "serve-map")
-        page.mouse.up()
-        page.keyboard.press("Escape")
-        page.click("[data-mode=grid]")
+        page.wait_for_selector("canvas[aria-label^='Map of']")
         settled(page)
-        with page.expect_download(timeout=180_000) as coming:
-            page.click("summary:has-text('Save')")
-            shot(page, "serve-save")
-            page.click("[data-save='report.html']")
-        shutil.copy(coming.value.path(), report)
-        board = page.url.split("#")[1]
-    page.keyboard.press("s")
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".toast.error")
-    shot(page, "serve-killed")
-    page.close()
-    with served(keep) as address:
-        start = browser.new_page(viewport={"width": 1280, "height": 800})
-        start.goto(address)
-        start.wait_for_selector(".kept")
-        shot(start, "serve-again")
-        start.close()
-        dark = browser.new_page(viewport={"width": 1280, "height": 800}, color_scheme="dark")
-        dark.goto(f"{address}#{board}")
-        dark.wait_for_selector(".tile")
-        dark.keyboard.press("s")
-        settled(dark)
-        shot(dark, "serve-dark")
-        dark.close()
+        shot(page, "serve-map")
         phone = browser.new_page(viewport={"width": 390, "height": 844})
-        phone.goto(f"{address}#{board}")
+        phone.goto(page.url)
         phone.wait_for_selector(".tile")
         phone.click(".tile >> nth=2")
         settled(phone)
         shot(phone, "serve-phone")
-        phone.close()
-
-
-def take_report(browser: Browser, report: Path, shot: Callable[[Page, str], None]) -> None:
-    """The same board in a report, and what it prints."""
-    page = browser.new_page(viewport={"width": 1280, "height": 800})
-    page.goto(report.as_uri())
-    page.wait_for_selector(".tile")
-    page.keyboard.press("s")
-    settled(page)
-    shot(page, "report-labels")
-    page.click("[data-mode=about]")
-    shot(page, "report-details")
-    page.click("[data-mode=grid]")
-    page.click("[data-scope=all]")
-    page.set_viewport_size({"width": 794, "height": 1123})
-    page.emulate_media(media="print")
-    page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    page.wait_for_function("() => [...document.images].every((image) => image.complete)")
-    shot(page, "report-print")
-    page.close()
+        with page.expect_download(timeout=180_000) as coming:
+            page.click("summary:has-text('Save')")
+            page.click("[data-save='report.html']")
+        shutil.copy(coming.value.path(), out / "report.html")
+    report = browser.new_page(viewport={"width": 1280, "height": 800})
+    report.goto((out / "report.html").as_uri())
+    report.wait_for_selector(".tile")
+    report.click(".classes li[data-name='monarch'] .class")
+    settled(report)
+    shot(report, "report-labels")
 
 
 def main() -> None:
@@ -271,11 +173,10 @@ def main() -> None:
             image.convert("RGB").save(options.out / f"{name}.webp", quality=90, method=6)
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as play:
-        photos, keep, report = (Path(folder, name) for name in ("butterflies", "boards", "report.html"))
+        photos = Path(folder, "butterflies")
         truth = draw(photos)
         browser = play.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        take(browser, photos, truth, keep, shot, report)
-        take_report(browser, report, shot)
+        take(browser, photos, truth, shot, Path(folder))
         browser.close()
 
 

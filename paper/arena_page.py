@@ -1,7 +1,7 @@
-"""Of the arena's numbers: in how many cells BAPA is ahead of each rival, level with it and behind, and a picture."""
+"""Of the arena's numbers: in how many cells BAPA is ahead of each rival, level with it and behind."""
 
 from collections.abc import Sequence
-from statistics import mean, median
+from statistics import median
 
 from paper.arena import BASED, EVEN, FITTED, OURS, QUICK, SLOW, TOLD_EQUAL, Row
 from protoadapt.report.tables import markdown
@@ -18,8 +18,6 @@ COLUMNS = {
     "25 of 30": ("5 + 25 foreign",),
 }
 RIVALS = [one for one in (*QUICK, *FITTED, *SLOW) if one not in (OURS, TOLD_EQUAL)]
-DRAWN = ("ProtoNet", "CIPA", "PT+MAP", OURS)
-"""What the picture shows."""
 
 
 def balance_table(rows: Sequence[Row]) -> str:
@@ -51,14 +49,3 @@ def numbers(rows: Sequence[Row]) -> str:
     counts = sorted({one.episodes for one in rows})
     words = f"{len(cells)} cells of {len(sets)} sets, {' or '.join(f'{one:,}' for one in counts)} tasks each."
     return f"{balance_table(rows)}\n\n{words}"
-
-
-def bars(rows: Sequence[Row], shot: int = 5) -> tuple[list[str], dict[str, list[float]]]:
-    """Kinds of queries, and the mean accuracy of each method of DRAWN over the sets that have 5-way tasks of them."""
-    kinds = ("balanced", "Dirichlet(2)", "Dirichlet(0.5)", "one class", "1 query", "3 queries", "10 queries")
-
-    def accuracies(kind: str, name: str) -> list[float]:
-        return [one.accuracy for one in rows if one.method == name and one.cell.endswith(f"/{kind}/5/{shot}/plain")]
-
-    found = [kind for kind in kinds if accuracies(kind, OURS)]
-    return found, {name: [mean(accuracies(kind, name)) for kind in found] for name in DRAWN}

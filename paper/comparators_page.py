@@ -29,14 +29,6 @@ FEATURES = ("protonet", "cipa")
 EUCLID = "protonet(metric=euclid)"
 OWN = {"hct_r": "cipa", "protonet": EUCLID, "cc_rot": "protonet", "classifier_baseline": "protonet"}
 """Inference of systems without a head of their own."""
-META = {
-    "hct_r": "none",
-    "protonet from hct_r": "ProtoNet",
-    "feat from hct_r": "FEAT",
-    "metaoptnet from hct_r": "MetaOptNet",
-    "epnet from hct_r": "EPNet",
-    "deepemd from hct_r": "DeepEMD",
-}
 
 
 def read_comparators(folder: Path) -> list[dict[str, Any]]:
@@ -53,10 +45,11 @@ def comparators_section(folder: Path) -> list[str]:
         "## The paper's comparators, trained here",
         "`python -m benchmarks.comparators --data DIR --json results/comparators-cifar-fs.json`. One backbone "
         "(ResNet-12), one loop, one short budget (4,800 training episodes, from a classifier of 24 epochs) and the "
-        "same episodes for all; what is learned is each paper's own ([training](training.md)). “Own” is the system's "
-        "own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference minus "
-        "HCT_R with CIPA. Quoted numbers are those of the paper's tables, with the backbone where it is another. Slow "
-        "heads answer the first 600 or 2,000 episodes, and are paired on those.",
+        "same episodes for all; what is learned is each paper's own ([training](../docs/training.md)). “Own” is the "
+        "system's own inference; ProtoNet and CIPA answer on its features. Differences are paired: own inference, and "
+        "CIPA on these features, minus HCT_R with CIPA; “from hct_r” says whether episodes add anything to it "
+        "(EPNet's: 10,000). Quoted numbers are those of the paper's tables, with the backbone where it is another. "
+        "Slow heads answer the first 600 or 2,000 episodes, and are paired on those.",
     ]
     for document in documents:
         dataset = DATASETS.get(document["dataset"], document["dataset"])
@@ -67,19 +60,23 @@ def comparators_section(folder: Path) -> list[str]:
             f"Trained on {document['hardware']}, several at a time: do not compare the seconds.",
             *notes(document),
         ]
-        parts += meta_table(document)
     return parts
 
 
 def systems_table(document: dict[str, Any], dataset: str, shot: int) -> str:
     """One line per system: quoted, own inference and methods on its features, on novel classes."""
-    header = ["system", "starts from", "quoted", "own", "ProtoNet", "CIPA", "own − (HCT_R + CIPA)", "training"]
+    header = ["system", "starts from", "quoted", "own", "ProtoNet", "CIPA"]
+    header += ["own − (HCT_R + CIPA)", "CIPA − (HCT_R + CIPA)", "training"]
     rows = []
     for name, system in document["systems"].items():
         found = system["results"][f"novel {shot}-shot"]
         own = found.get(own_label(system, found))
         cells = [name, system["start"] or "random weights", _quoted(system["recipe"], dataset, (1, 5).index(shot))]
-        cells += [_cell(own), *(_cell(found.get(label)) for label in FEATURES), _difference(own)]
+        cells += [
+            _cell(own),
+            *(_cell(found.get(label)) for label in FEATURES),
+            *map(_difference, (own, found.get("cipa"))),
+        ]
         seconds = system["training"].get("seconds")
         rows.append([*cells, f"{seconds:.0f} s" if seconds else ""])
     return markdown(header, rows)
@@ -92,29 +89,6 @@ def notes(document: dict[str, Any]) -> list[str]:
         if system.get("note"):
             by_note.setdefault(system["note"], []).append(f"“{name}”")
     return [f"{', '.join(names)}: {note}." for note, names in by_note.items()]
-
-
-def meta_table(document: dict[str, Any]) -> list[str]:
-    """Does meta-learning add anything to HCT_R + CIPA? One line per head trained on HCT_R's network, per cell."""
-    systems = {words: document["systems"][name] for name, words in META.items() if name in document["systems"]}
-    if len(systems) < 2:
-        return []
-    cells = list(systems[META["hct_r"]]["results"]) if META["hct_r"] in systems else []
-    rows = []
-    for words, system in systems.items():
-        for where in cells:
-            found = system["results"].get(where, {})
-            own = found.get(own_label(system, found))
-            answers = [*(found.get(label) for label in FEATURES), own if words != META["hct_r"] else None]
-            line = [_cell(entry) for entry in answers] + [_difference(found.get("cipa")), _difference(answers[-1])]
-            rows.append([words, where, *line])
-    header = ["episodes of", "classes", "ProtoNet", "CIPA", "own head"]
-    header += ["CIPA − (HCT_R + CIPA)", "own head − (HCT_R + CIPA)"]
-    about = (
-        "Does meta-learning add anything to HCT_R + CIPA? The network of HCT_R, then episodes of another system "
-        "(EPNet's had 10,000, not the budget):"
-    )
-    return [about, markdown(header, rows)]
 
 
 def here(documents: list[dict[str, Any]], dataset: str, method: str) -> list[str]:

@@ -75,25 +75,16 @@ def training_differences() -> Iterator[Difference]:
         yield Difference(("boxes − whole pictures", TRAINED[key[0]]), (BOXES[key], "cipa"), (trial, "cipa"))
 
 
-SECONDS = "Two networks shared one GPU while they were trained: the seconds are not those of one alone."
+SECONDS = "Two networks were trained at a time: do not compare the seconds."
 CUB_TABLES = {
     "small_files": Table(
         "What small files cost: CUB from 84-px files",
         "HCT_R on CUB's full-size pictures and on the same pictures as mini-ImageNet has them: 84 × 84 pixels, JPEG "
         "quality 75, 4:2:0 (`python -m paper.small_files`). The network gets 84 × 84 pixels either way. Boxes are cut "
-        "out of the files, so those from 84-px files are enlarged. One seed, 80 epochs. All numbers are CIPA's. "
-        + SECONDS,
+        f"out of the files, so those from 84-px files are enlarged. One seed, 80 epochs; CIPA's numbers. {SECONDS}",
         ("novel classes", "trained on", "tested on"),
         tuple(Row((words, *key), trial) for words, files in SMALL_FILES.items() for key, trial in files.items()),
         differences=tuple(small_files_differences()),
-        answer=(
-            "Small files cost 5.8 / 3.6 points on whole pictures, although the network gets 84 × 84 pixels either "
-            "way: so there it is the compression (and the filter before it) that costs, not the number of pixels. On "
-            "boxes, which have fewer than 84 × 84 pixels in such files, they cost 8.6 / 5.2. About two thirds is lost "
-            "in training: tested on full-size files, the networks from small ones still lack 3.9 / 2.4 and 5.3 / 3.1. "
-            "The other way round fails: networks from full-size files lose 14.3 / 9.0 and 23.6 / 14.8 points when "
-            "they are tested on small ones. So train on files of the kind that is tested."
-        ),
     ),
     "cub_whole": Table(
         "How the embedding is trained, on whole pictures of CUB (Table 5)",
@@ -108,15 +99,5 @@ CUB_TABLES = {
             for pair in [PAPER_CUB[recipe, alpha][column]]
         ),
         differences=tuple(training_differences()),
-        answer=(
-            "The paper's rows other than HCT_R's fit whole pictures: with CIPA ours are 0.2 to 1.2 points below them, "
-            "and on boxes 2.2 to 4.1 above. Its HCT_R row fits boxes (-0.59 / +0.03) and not whole pictures (-5.18 / "
-            "-2.79). The 4.9 / 2.8 points by which HCT_R is ahead of S2M2_R in the paper are about what boxes gain "
-            "here over whole pictures with each of the five (3.9 to 5.1 / 2.5 to 3.2), while HCT_R gains 0.4 / 0.2 "
-            "over S2M2_R on the same pictures. So the paper's numbers look as if its HCT_R row alone were of boxes. "
-            "That is no proof: the paper's schedule differs too. HCT is behind Manifold Mixup on whole pictures and "
-            "ahead on boxes, by tenths either way. PN at 1-shot is better here than in the paper in the rows without "
-            "rotation (+3.2 to +4.6)."
-        ),
     ),
 }

@@ -15,18 +15,15 @@ COLORS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee
 def draw_bars(
     groups: Sequence[str], series: Mapping[str, Sequence[float]], file: Path, label: str, axis: str, title: str = ""
 ) -> None:
-    """One group of bars for each of `groups`, in it one bar per series; the axis starts at zero, or just below the
-    lowest where no bar is twice as high as another."""
+    """One group of bars for each of `groups`, in it one bar per series; the axis starts at zero."""
     figure = _sheet(1.15 * len(groups) + 1.5, 4.4)
     axes = figure.subplots()
     width = 0.86 / len(series)
     for i, (name, values) in enumerate(series.items()):
         places = [g + (i - (len(series) - 1) / 2) * width for g in range(len(groups))]
         axes.bar(places, values, width, label=name, color=COLORS[i % len(COLORS)])
-    every = [value for values in series.values() for value in values]
-    margin = (max(every) - min(every)) / 12 or 1
     axes.set(xticks=range(len(groups)), xticklabels=groups, xlabel=label, ylabel=axis, title=title)
-    axes.set_ylim(0 if max(every) > 2 * min(every) else min(every) - margin, max(every) + margin)
+    axes.set_ylim(bottom=0)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)

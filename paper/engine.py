@@ -90,7 +90,7 @@ def features_of(trial: Trial, net: Network, work: Work, base: bool) -> Features:
         table = _joined(trial, net, work) if trial.run.parts else _extracted(trial, net, work)
         save_features(file, table)
     if base and table.base_covariance is None:
-        others = features_of(replace(trial, split="base"), net, work, False)
+        others = features_of(trial.base_classes, net, work, False)
         table = replace(table, **base_statistics(others.features, others.labels))
         save_features(file, table)
     return table
@@ -165,7 +165,9 @@ def _needs_base(spec: str) -> bool:
 def _evaluated(trial: Trial, shot: int, table: Features, net: Network, work: Work) -> str:
     """Evaluates the missing methods; the file is written after each group of them."""
     about, file = table.about, work.results / trial.file(shot)
-    kept = {r["label"]: r for r in _valid_results(trial, shot, net.weights, work)}
+    of_file = ("reference", "training")
+    valid = _valid_results(trial, shot, net.weights, work)
+    kept = {r["label"]: {key: value for key, value in r.items() if key not in of_file} for r in valid}
     left = _missing_methods(trial, shot, net.weights, work)
     groups = [[s for s in left if s in trial.methods], *([s] for s in left if s in trial.slow)]
     order = _labels(trial.specs)

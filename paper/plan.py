@@ -50,6 +50,13 @@ class Trial:
     episodes: int = 10_000
     split: str = "novel"  # or "val"
     copy: str = ""  # tested on a copy of the dataset's files, as `Run.copy`
+    base: str = ""  # dataset of the base classes, where the network was trained on another
+
+    @property
+    def base_classes(self) -> "Trial":
+        """The base classes' pictures, for methods that use their statistics."""
+        other = replace(self, dataset=self.base, crop="none") if self.base else self
+        return replace(other, split="base")
 
     @property
     def specs(self) -> tuple[str, ...]:
@@ -130,7 +137,6 @@ class Table:
     more: tuple[Trial, ...] = ()  # trials that no row shows
     tasks: tuple[Task, ...] = ()
     differences: tuple[Difference, ...] = ()
-    answer: str = ""  # what the differences say
 
     @property
     def trials(self) -> list[Trial]:

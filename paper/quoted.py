@@ -134,6 +134,8 @@ CIPA_SWITCHES: dict[str, tuple[str, str, Pair]] = {
     "(e)": ("(d), σ = 1, 1 step", "cipa(sigma=1.0, n_iter=1)", (72.92, 83.94)),
     "(f)": ("(d), σ = 1, 20 steps", "cipa(sigma=1.0)", (78.19, 84.74)),
     "(g)": ("(d), σ = 0.2, 20 steps", "cipa", (77.26, 84.89)),
+    "(h)": ("(d) without centring", "cipa(center='none', n_iter=0)", (None, None)),
+    "(i)": ("(g) without centring", "cipa(center='none')", (None, None)),
 }
 
 

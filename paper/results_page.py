@@ -1,23 +1,22 @@
-"""docs/results.md from result files: the paper's numbers, ours beside them, and reasons for what is not measured."""
+"""research/results.md from result files: the paper's numbers, ours beside them, reasons for what is not measured."""
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 
+from paper import tables
 from paper.comparators_page import comparators_section, here, read_comparators
-from paper.difference_tables import differences_table, small_files_note
-from paper.main_plans import MAIN, MANY_VIEWS, ONE_VIEW, with_views
+from paper.main_plans import CHOSEN, MANY_VIEWS, ONE_VIEW, learned, with_views
 from paper.plan import Row, Run, Table, Trial, unique
-from paper.quoted import LITERATURE, Quoted
+from paper.quoted import CIPA_SWITCHES, LITERATURE, Quoted
 from paper.records_page import records_section
 from paper.stored_results import NOT_MEASURED, SHOTS, Results, accuracy
-from paper.tables import COMPARED, SEMI, SEMI_METHODS, SEMI_NETWORKS, TABLES, UNLABELLED, all_methods
+from paper.tables import TABLES
 from paper.training_plans import ABLATED, SEEDS
 from paper.trends import Curve, trends
 from protoadapt.core.errors import count
-from protoadapt.core.results import paired_difference
+from protoadapt.core.results import Record, class_interval, paired_difference
 from protoadapt.report.tables import markdown
 
 DIFFERENCES = (
@@ -50,9 +49,11 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
     sections = {
         "main": _main,
         "hct_ablation": _hct_ablation,
-        "inference": _inference,
+        "cipa_ablation": _cipa_ablation,
+        "inference": lambda table, results: _methods(tables.COMPARED, results),
+        "imbalance": lambda table, results: _methods(tables.UNEVEN, results),
         "semi": _semi,
-        "figure3": lambda table, results: ["![path of the prototypes](images/adaptation.png)"],
+        "figure3": lambda table, results: ["![path of the prototypes](../docs/images/adaptation.png)"],
         "cub_whole": lambda table, results: [_by_training(table.rows, results)],
     }
     if selects:
@@ -64,7 +65,6 @@ def section(name: str, results: Results, selects: Callable[[str], bool] | None =
         begun = [row for row in table.rows if any(results.get(row.trial, shot, row.method) for shot in SHOTS)]
         body = sections[name](table, results) if name in sections else [paper_table(table, begun, results)]
         body += [DIFFERENCES, differences_table(table, results)] if table.differences else []
-        body += [table.answer] if table.answer else []
     head = [f"## {table.title}", f"`python -m paper {name}`. {table.about}"]
     return "\n\n".join([*head, *body, *_reasons(table, results)])
 
@@ -128,39 +128,67 @@ def methods_table(trial: Trial, results: Results) -> str:
     return markdown([*header, "episodes"], rows)
 
 
+def differences_table(table: Table, results: Results) -> str:
+    """One line per difference: the paper's and ours, at each number of shots."""
+    header = ["difference", "network or pictures"]
+    for shot in SHOTS:
+        header += [f"{shot}-shot: paper", "here"]
+    lines = []
+    for difference in table.differences:
+        cells = [*difference.words]
+        for shot, paper in zip(SHOTS, difference.paper):
+            one, other = (results.get(trial, shot, spec) for trial, spec in (difference.one, difference.other))
+            cells += [f"{paper:+.2f}" if paper is not None else "", paired(one, other)]
+        lines.append(cells)
+    return markdown(header, lines)
+
+
+def paired(one: Record | None, other: Record | None) -> str:
+    """The difference of two records with its half-widths over episodes and, where known, over classes."""
+    if not one or not other:
+        return NOT_MEASURED
+    over_classes = class_interval(one, other)
+    classes = f" (± {over_classes:.2f})" if over_classes is not None else ""
+    return "{:+.2f} ± {:.2f}".format(*paired_difference(one, other)) + classes
+
+
 # Sections that are more than one table.
 
 
 def _main(table: Table, results: Results) -> list[str]:
-    parts = [paper_table(table, table.rows, results), *small_files_note(results)]
+    parts = [paper_table(table, table.rows, results)]
     parts.append("### Beside the literature")
     parts.append(
         "Quoted from the paper's Tables 1 to 4 (PT+MAP on CUB: from its text), and beside it the same system here, on "
         "one backbone (ResNet-12), loop and protocol: systems that train are the comparators below (empty: not trained "
-        "on this dataset), methods of inference answer on the features of HCT_R (mini-ImageNet: after two cycles). "
+        "on this dataset), S2M2_R is that of Table 5's rows with plain prototypes, methods of inference answer on the "
+        "features of HCT_R (mini-ImageNet: after two cycles, and on CUB after EPNet's episodes as well). "
         "TEAM is quoted only: there is no public code that an implementation could be checked against."
     )
     trained_here = read_comparators(results.folder)
     for data, quoted in LITERATURE.items():
         rows = []
         for q in quoted:
-            ours = here(trained_here, data, q.method)
-            ours = ours if any(ours) else _inference_here(data, q.method, results)
-            rows.append([q.setting, q.method, q.backbone, *(_quoted(q, i) for i in (0, 1)), _source(q), *ours])
-        for words, (name, trial) in MAIN.items():
-            if name == data:
-                ours = [accuracy(results.get(with_views(trial), shot, "cipa")) for shot in SHOTS]
-                rows.append(["transductive", f"**{_network(trial)} + CIPA, {words}**", "ResNet-12", "", "", "", *ours])
+            ours = _elsewhere(data, q.method, results)
+            ours = ours if any(ours) else here(trained_here, data, q.method)
+            rows.append(
+                [
+                    q.setting,
+                    q.method,
+                    q.backbone,
+                    *(_quoted(q, i) for i in (0, 1)),
+                    f"quoted, after {q.via}" if q.via else "quoted",
+                    *ours,
+                ]
+            )
         header = ["setting", "method", "backbone", "1-shot", "5-shot", "source", "here: 1-shot", "here: 5-shot"]
         parts += [f"#### {data}", markdown(header, rows)]
-    parts.append("### Other methods on the same features and episodes")
-    for words, (_, trial) in MAIN.items():
-        for views, pooling in (ONE_VIEW, MANY_VIEWS):
-            one = with_views(trial, views, pooling)
-            if any(results.of(one, shot) for shot in SHOTS):
-                seen = "one view" if views == 1 else f"{views} views"
-                parts += [f"{words}, {seen} per picture, pooling {pooling:g}:", methods_table(one, results)]
-    return parts
+    others = {
+        f"{words}, {learned(trial.run)}, {count(views, 'view')}, pooling {pooling:g}": with_views(trial, views, pooling)
+        for words, (_, trial) in CHOSEN.items()
+        for views, pooling in (ONE_VIEW, MANY_VIEWS)
+    }
+    return [*parts, "## Other methods on the same features and episodes", *_methods(others, results)]
 
 
 BY_PAPER = {
@@ -173,28 +201,26 @@ BY_PAPER = {
 """Methods of the literature that are inference alone, by their names here."""
 
 
-def _inference_here(data: str, method: str, results: Results) -> list[str]:
-    """Accuracies of a method of inference on the features of the dataset's main network; "" where there are none."""
-    trial = next((trial for words, trial in COMPARED.items() if words.partition(",")[0] == data), None)
-    if trial is None or method not in BY_PAPER:
-        return ["", ""]
-    found = (results.get(all_methods(trial), shot, BY_PAPER[method]) for shot in SHOTS)
-    return [accuracy(record) if record else "" for record in found]
+def _elsewhere(data: str, method: str, results: Results) -> list[str]:
+    """Accuracies of a method of inference alone, of S2M2_R or of HCT_R + CIPA; "" where there are none.
 
-
-def _network(trial: Trial) -> str:
-    if trial.run.start:
-        return f"{_network(replace(trial, run=trial.run.start)).rstrip(',')}, then {trial.run.recipe}'s episodes,"
-    return "HCT_R, self-distilled," if trial.run.teacher else "HCT_R"
+    CUB's are of boxes and of whole pictures.
+    """
+    alone = {words: trial for words, (_, trial) in tables.MAIN.items()}
+    trained = {"S2M2_R": (tables.TRAINED_S2M2, "protonet"), "HCT_R + CIPA": (alone, "cipa")}
+    trials, spec = trained.get(method, (tables.COMPARED, BY_PAPER.get(method, "")))
+    own = {words: trial for words, trial in trials.items() if words.partition(",")[0] == data and spec}
+    cells = []
+    for shot in SHOTS:
+        found = {words: results.get(trial, shot, spec) for words, trial in own.items()}
+        crops = {words: f" ({words[len(data) + 2 :]})" if words != data else "" for words in own}
+        cells.append("; ".join(accuracy(one) + crops[words] for words, one in found.items() if one))
+    return cells
 
 
 def _quoted(row: Quoted, shot: int) -> str:
     value, ci95 = row.accuracy[shot], row.ci95[shot]
     return f"{value:.{row.digits}f}" + (f" ± {ci95:.{row.digits}f}" if ci95 else "")
-
-
-def _source(row: Quoted) -> str:
-    return f"quoted, after {row.via}" if row.via else "quoted"
 
 
 def _hct_ablation(table: Table, results: Results) -> list[str]:
@@ -236,8 +262,17 @@ def _seeds(results: Results) -> list[str]:
     return [*parts, markdown(["trained with", "inference", "1-shot", "5-shot"], rows)]
 
 
-def _inference(table: Table, results: Results) -> list[str]:
-    trials = {words: all_methods(trial) for words, trial in COMPARED.items()}
+def _cipa_ablation(table: Table, results: Results) -> list[str]:
+    """One line per switch, one column per network."""
+    lines = []
+    for letter, (words, spec, paper) in CIPA_SWITCHES.items():
+        pairs = [[results.get(trial, shot, spec) for shot in SHOTS] for trial in tables.SWITCHED.values()]
+        cells = [" / ".join(f"{one['accuracy']:.2f}" for one in pair if one) or NOT_MEASURED for pair in pairs]
+        lines.append([letter, words, " / ".join(f"{one:.2f}" for one in paper if one), *cells])
+    return [markdown(["row", "switched on", "paper, mini-ImageNet", *tables.SWITCHED], lines)]
+
+
+def _methods(trials: Mapping[str, Trial], results: Results) -> list[str]:
     shown = {words: one for words, one in trials.items() if any(results.of(one, shot) for shot in SHOTS)}
     return [part for words, one in shown.items() for part in (f"### {words}", methods_table(one, results))]
 
@@ -245,27 +280,34 @@ def _inference(table: Table, results: Results) -> list[str]:
 def semi_curves(results: Results) -> dict[str, Curve]:
     """Curves by their name in the paper's chart; only complete ones."""
     curves = {
-        f"{network} + {words}": {m: results.get(SEMI[network, m], 1, spec) for m in UNLABELLED}
-        for network in SEMI_NETWORKS
-        for words, spec in SEMI_METHODS.items()
+        f"{network} + {words}": {m: results.get(tables.SEMI[network, m], 1, spec) for m in tables.UNLABELLED}
+        for network in tables.SEMI_NETWORKS
+        for words, spec in tables.SEMI_METHODS.items()
     }
     return {name: curve for name, curve in curves.items() if all(curve.values())}  # type: ignore[misc]
 
 
 def _semi(table: Table, results: Results) -> list[str]:
     curves = semi_curves(results)
-    if len(curves) < len(SEMI_NETWORKS) * len(SEMI_METHODS):
+    if len(curves) < len(tables.SEMI_NETWORKS) * len(tables.SEMI_METHODS):
         return [f"{NOT_MEASURED.capitalize()}."]
-    rows = [[name, *(f"{curve[m]['accuracy']:.2f}" for m in UNLABELLED)] for name, curve in curves.items()]
+    rows = [[name, *(f"{curve[m]['accuracy']:.2f}" for m in tables.UNLABELLED)] for name, curve in curves.items()]
     largest = max(r["ci95"] for curve in curves.values() for r in curve.values())
     count = min(r["episodes"] for curve in curves.values() for r in curve.values())
-    checks = [[t.paper, "holds" if t.holds else "does not hold", t.measured] for t in trends(curves)]
+    centred = curves | {name: curves[f"{name}, queries centred too"] for name in ("Base + CIPA", "HCT_R + CIPA")}
+    checks = [
+        [one.paper, *(f"{'holds' if t.holds else 'does not hold'}: {t.measured}" for t in (one, other))]
+        for one, other in zip(trends(curves), trends(centred))
+    ]
     return [
-        markdown(["M =", *map(str, UNLABELLED)], rows),
+        markdown(["M =", *map(str, tables.UNLABELLED)], rows),
         f"{count:,} episodes, intervals up to ± {largest:.2f}.",
         "![semi-supervised accuracy over M](images/semi.png)",
-        "CIPA centres unlabelled pictures by their mean and does not centre queries, as in the paper. “Queries centred "
-        "too” centres each query by the mean of the unlabelled pictures, which uses no other query either.",
-        "The paper's trends (an M counts as equal within a factor of two):",
-        markdown(["the paper says", "here", "measured"], checks),
+        "As the paper writes it, CIPA centres unlabelled pictures by their mean and does not centre queries, so that "
+        "queries and prototypes lie about different points, and it stays below one step of SemiPN. “Queries centred "
+        "too” centres each query by the mean of the unlabelled pictures, which uses no other query. With it the lead "
+        "of HCT_R + CIPA grows with M, and Base + CIPA starts below Base + SemiPN and passes it, as in the paper's "
+        "chart. Whether its authors did so is unknown.",
+        "The paper's trends (an M counts as equal within a factor of two), as written and with queries centred too:",
+        markdown(["the paper says", "as written", "queries centred too"], checks),
     ]

@@ -7,7 +7,7 @@ from typing import Any
 
 from paper.plan import Run, Trial
 from paper.rivals import planned_method
-from protoadapt.core.errors import BROKEN, UserError, clean_json
+from protoadapt.core.errors import UserError, clean_json
 from protoadapt.core.results import Record, read_results
 
 NOT_MEASURED = "not measured"
@@ -19,7 +19,7 @@ def read(file: Path) -> dict[str, Any]:
     try:
         document = dict(clean_json(file.read_bytes()))
         return document | ({"results": read_results(document)} if "results" in document else {})
-    except BROKEN:
+    except Exception:  # it may hold anything
         return {}
 
 
@@ -49,7 +49,7 @@ class Results:
 
 def is_of_today(record: Record) -> bool:
     """Whether a record's method still is there, with its settings, and those that its label does not name have the
-    defaults that it was run with."""
+    defaults that it was run with. A setting that has gone is no other method where it was none."""
     try:
         defaults = json.loads(
             json.dumps(planned_method(record.get("method", record["label"])).settings)
@@ -57,7 +57,7 @@ def is_of_today(record: Record) -> bool:
     except UserError:
         return False
     return all(
-        name in defaults and (f"{name}=" in record["label"] or value == defaults[name])
+        value == defaults.get(name) or (name in defaults and f"{name}=" in record["label"])
         for name, value in record.get("arguments", {}).items()
     )
 

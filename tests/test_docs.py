@@ -1,9 +1,11 @@
 """Every command and every snippet in README and docs runs, on small fixtures; every page is what its files say."""
 
 import contextlib
-import importlib.util
+import json
 import re
+import runpy
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import pairwise
@@ -20,17 +22,19 @@ from protoadapt.training.datasets import class_list
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+RESEARCH = sorted((ROOT / "research").glob("*.md"))
 SMALL_RUN = "epochs=1 warmup=0 size=16 width=2 batch=64 validation_episodes=5 shot=1 query=4 episodes=2 episode_batch=1"
 SLOWER = ("make", "pre-commit", "protoadapt serve")  # what CI itself runs, and what runs until it is stopped
 PROCESS = ("protoadapt models lite0", "--devices")  # one plain command, and one that starts further processes
 
 
-def blocks(page: Path, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", page.read_text(), re.DOTALL)
+def blocks(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks of a page that are run, with their languages, from top to bottom."""
+    return re.findall(r"^```(console|python)\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
 
 
-def commands(page: Path) -> list[str]:
-    lines = [line[2:].split("#")[0].strip() for block in blocks(page, "console") for line in block.splitlines()]
+def commands(block: str) -> list[str]:
+    lines = [line[2:].split("#")[0].strip() for line in block.splitlines()]
     return [line for line in lines if line and not line.startswith(SLOWER)]
 
 
@@ -40,7 +44,8 @@ def home(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("home")
     save_features(folder / "features.safetensors", synthetic_features(rows=60))
     save_features(folder / "base.safetensors", synthetic_features(rows=20, seed=1))
-    (folder / "my_method.py").write_text(blocks(ROOT / "README.md", "python")[0])
+    method = next(block for language, block in blocks(ROOT / "README.md") if language == "python")
+    (folder / "my_method.py").write_text(method)
     rng = np.random.default_rng(0)
     for split in ("base", "val", "novel"):
         for name in class_list("cifar-fs", split):  # FC100 has the same hundred classes in other splits
@@ -83,38 +88,58 @@ def run(command: str, home: Path) -> subprocess.CompletedProcess:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_run_in_order(page, home):
-    for command in commands(page):
-        done = run(command, home)
-        incomplete = command.startswith("protoadapt data") and done.returncode == 1  # only 8 pictures per class here
-        assert done.returncode == 0 or incomplete, f"{command}\n{done.stdout}\n{done.stderr}"
+def test_a_page_runs_from_top_to_bottom(page, home):
+    shutil.rmtree(home / "named", ignore_errors=True)  # which another page has corrected
+    for language, block in blocks(page):
+        if language == "python":
+            with contextlib.chdir(home):
+                exec(compile(block, page.name, "exec"), {"__name__": "__main__"})
+            continue
+        for command in commands(block):
+            done = run(command, home)
+            incomplete = (
+                command.startswith("protoadapt data") and done.returncode == 1
+            )  # only 8 pictures per class here
+            assert done.returncode == 0 or incomplete, f"{command}\n{done.stdout}\n{done.stderr}"
 
 
 def test_some_commands_run_in_a_process_of_their_own():
-    every = [command for page in PAGES for command in commands(page)]
+    every = [command for page in PAGES for _, block in blocks(page) for command in commands(block)]
     assert all(any(part in command for command in every) for part in PROCESS)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_python_snippets_run(page, home):
-    for snippet in blocks(page, "python"):
-        with contextlib.chdir(home):
-            exec(compile(snippet, page.name, "exec"), {"__name__": "__main__"})
-
-
-def build():
-    spec = importlib.util.spec_from_file_location("build", ROOT / "docs" / "build.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+def test_the_notebook_runs(home, capsys):
+    cells = json.loads((ROOT / "docs" / "notebook.ipynb").read_text())["cells"]
+    names = {"__name__": "__main__"}
+    with contextlib.chdir(home):
+        for cell in cells:
+            if cell["cell_type"] == "code":
+                assert not cell["outputs"], "outputs are not committed"
+                exec(compile("".join(cell["source"]), "notebook", "exec"), names)
+    assert "60 pictures named" in capsys.readouterr().out
 
 
 def test_pages_are_what_the_result_files_say():
-    for name, page in build().PAGES.items():
-        assert (ROOT / name).read_text() == page(), f"{name} is out of date: run python docs/build.py"
+    for name, text in runpy.run_path(str(ROOT / "docs" / "build.py"))["pages"]().items():
+        assert (ROOT / name).read_text() == text, f"{name} is out of date: run python docs/build.py"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def site_pages() -> dict[str, str]:
+    """What mkdocs builds beside the written pages."""
+    return runpy.run_path(str(ROOT / "docs" / "generated.py"))["written"]()
+
+
+def test_links_lead_somewhere():
+    built = site_pages()
+    for page in PAGES + RESEARCH:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            there = (page.parent / target).exists() or (page.parent.name == "docs" and target in built)
+            assert there, f"{page.name} links to {target}"
+
+
+def test_pages_of_the_site_are_whole():
+    built = site_pages()
+    for name, text in built.items():
+        assert "```text\n\n```" not in text, f"{name} has an empty block"
+    assert built["results.csv"].count("\n") == built["results.md"].count("<tr>") > 500
+    assert all(f"## {verb}\n" in built["commands.md"] for verb in ("label", "serve", "compare"))

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from paper.main_plans import CUB_WHOLE_EPNET, MAIN, THREE, WIDE_EPNET, WIDE_SECOND_EPNET
+from paper.main_plans import CHOSEN, CUB_WHOLE_EPNET, THREE, WIDE_EPNET, WIDE_SECOND_EPNET
 from paper.plan import Run
 from protoadapt import Protocol
 from protoadapt.core.evaluate import evaluate
@@ -26,7 +26,7 @@ from protoadapt.vision.networks.model_files import load_weights
 
 RESULTS = Path(__file__).parent.parent / "results"
 ROWS = {"cifar-fs": "CIFAR-FS", "fc100": "FC100", "mini-imagenet": "mini-ImageNet", "cub": "CUB, boxes"}
-RUNS = {name: MAIN[words][1].run for name, words in ROWS.items()}
+RUNS = {name: CHOSEN[words][1].run for name, words in ROWS.items()}
 DATA = Path(os.environ.get("PROTOADAPT_DATA", ""))
 HERE = [name for name in SHIPPED if cards.weights_file(name)]
 

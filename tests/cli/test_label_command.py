@@ -99,12 +99,11 @@ def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model
     ("words", "said"),
     [
         ("label --support support --images images --model lite9", "no model"),
-        ("label --support support --images images --sort-unknown together", "given without --sort: add --sort copy"),
         ("label --support support", "give --images DIR"),
         ("label --support support --features f --sort copy", "--sort has no effect with --features: leave it out"),
         ("label --support support --features f --images i --cache c", "--images and --cache have no effect with"),
         ("predict nowhere.safetensors images", "no classifier"),
-        ("predict no.safetensors images --sort-unknown apart", "--sort-unknown has no effect without --out"),
+        ("predict no.safetensors images --sort copy", "--sort has no effect without --out"),
         ("suggest --images images --cache images/day-1/red-1.jpg", "is a file: give a folder"),
         ("export cub --sort copy", "--sort has no effect with --format onnx: leave it out"),
         ("export cub --images images", "--images has no effect with --format onnx"),

@@ -65,7 +65,7 @@ def test_a_file_in_the_place_of_the_run_is_said_before_pictures_are_read(tmp_pat
 def test_files_of_another_kind_are_not_replaced_by_a_run(data, tmp_path):
     (tmp_path / "run").mkdir()
     (tmp_path / "run" / "log.csv").write_text("mine")
-    with pytest.raises(UserError, match=r"log\.csv' would be replaced: move it away, or choose another --out"):
+    with pytest.raises(UserError, match=r"already holds a run, such as log\.csv: .* move it away"):
         train(data, tmp_path / "run", "hct_r", *(word for setting in SETTINGS for word in ("--set", setting)))
     assert [(file.name, file.read_text()) for file in (tmp_path / "run").iterdir()] == [("log.csv", "mine")]
 

@@ -85,7 +85,7 @@ def test_every_option_has_help_which_is_the_same_everywhere():
             for option in parameter.opts:
                 if (option, name) not in own:
                     helps.setdefault(option, set()).add(parameter.help)
-    for option in ("--device", "--data", "--set", "--skip-corrupt", "--way", "--json", "--seed", "--sort-unknown"):
+    for option in ("--device", "--data", "--set", "--skip-corrupt", "--way", "--json", "--seed"):
         assert len(helps[option]) == 1, option
 
 
@@ -139,12 +139,12 @@ def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
     ]
     needs = {
         ("demo", "--out", str(tmp_path / "d")): "train",
-        ("data", "--dataset", "cub", "--data", "d"): "vision",
-        ("recipes",): "vision",
+        ("data", "--dataset", "cub", "--data", "d"): "label",
+        ("recipes",): "label",
         ("train", "hct_r", "--data", "d", "--out", str(tmp_path / "t")): "train",
-        ("extract", "lite0", "--images", "i", "--out", str(tmp_path / "x.safetensors")): "vision",
-        ("extract", "lite0", "--manifest", "m.jsonl", "--out", str(tmp_path / "x")): "vision",
-        ("manifest", "i", "--out", str(tmp_path / "m.jsonl")): "vision",
+        ("extract", "lite0", "--images", "i", "--out", str(tmp_path / "x.safetensors")): "label",
+        ("extract", "lite0", "--manifest", "m.jsonl", "--out", str(tmp_path / "x")): "label",
+        ("manifest", "i", "--out", str(tmp_path / "m.jsonl")): "label",
         ("label", *places): "label",
         ("predict", "c.safetensors", "i"): "label",
         ("suggest", *places[2:]): "label",
@@ -162,7 +162,7 @@ def test_a_plain_install_says_which_extra_a_verb_needs(tmp_path):
         assert (code, error.count("\n")) == (2, 1), (words, error)
         way_out = f"pip install -c constraints.txt '.[{extra}]' in protoadapt's source folder\n"
         assert error.endswith(f"is not installed: {way_out}"), (words, error)
-    assert set(EXTRAS.values()) >= {"vision", "label", "app", "train", "onnx"}
+    assert set(EXTRAS.values()) >= {"label", "app", "train", "onnx"}
 
 
 def test_another_missing_module_is_no_extra():

@@ -91,7 +91,10 @@ def test_every_cut_of_a_file_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "words"),
     [
-        ({"features": np.array([Evil(pytest.fail, "it ran")], dtype=object), "labels": [0]}, ".* Python objects"),
+        (
+            {"features": np.array([Evil(pytest.fail, "it ran")], dtype=object), "labels": [0]},
+            ".*Object arrays cannot be loaded",
+        ),
         ({"features": TABLE.features}, "it has no array 'labels'"),
         ({"features": np.full((3, 2), np.nan), "labels": [0, 0, 0]}, "3 feature rows hold NaN"),
         ({"features": np.zeros((0, 2)), "labels": np.zeros(0, int)}, "it has no rows"),

@@ -306,7 +306,7 @@ def test_every_setting_at_the_ends_of_its_range_gives_distributions(name, key):
 
 def test_class_priors_of_another_number_of_classes_are_refused():
     episodes, _ = clouds()
-    for name in ("pt_map", "tim_gd", "tim_adm", "bapa"):
+    for name in ("pt_map", "bapa"):
         with pytest.raises(UserError, match="3 positive shares, one per class"):
             METHODS[name](episodes, class_prior=[0.5, 0.5])
 

@@ -193,10 +193,6 @@ def test_a_kind_without_a_name_is_a_group_and_predict_agrees(folder, named):
             of_file[picture["file"]][key] for key in ("unknown", "group")
         )
         assert picture["confidence"] == pytest.approx(of_file[picture["file"]]["confidence"], abs=1e-4)
-    named(sort="copy", sort_unknown="together")
-    assert not (folder / "out" / "sorted" / "unnamed-1").exists()
-    with pytest.raises(UserError, match="--sort-unknown is 'aside': choose together or apart"):
-        named(sort="copy", sort_unknown="aside")
     named(sort="copy")  # a folder that got a name is a class; one that has none is left out
     sorted_here = folder / "out" / "sorted"
     back = named(support=("out/sorted",), out="again")

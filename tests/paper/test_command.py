@@ -91,14 +91,14 @@ def test_pictures_that_do_for_some_rows_are_taken(tmp_path, monkeypatch):
     done = run("main", "--data", "pictures", "--only", "cub*/novel-?shot")
     assert done.exit_code == 1
     assert "no network cub-box" in done.stderr
-    assert "| CUB, whole pictures | 1 | 1 | 93.03 | not measured |" in done.stdout
+    assert "| CUB, whole pictures | HCT_R | 1 | 1 | 93.03 | not measured |" in done.stdout
 
 
 def test_nothing_there_is_a_table_of_not_measured(tmp_path):
     done = run("main", "--only-evaluate", "--only", "cub-box/*")
     assert done.exit_code == 1, "something is missing"
     assert "there is no cub-box.safetensors in runs" in done.stderr
-    assert "| CUB, boxes | 1 | 1 | 93.03 | not measured |" in done.stdout
+    assert "| CUB, boxes | HCT_R | 1 | 1 | 93.03 | not measured |" in done.stdout
     assert all(line.startswith("| CUB, boxes |") for line in done.stdout.splitlines() if "not measured" in line)
     assert list(tmp_path.iterdir()) == []
 

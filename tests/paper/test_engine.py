@@ -153,6 +153,8 @@ def test_a_new_method_joins_the_others_on_the_same_episodes(home, monkeypatch):
     found = result(home)["results"]
     assert [found[0], found[2]] == before, "though they have more episodes"
     assert (found[1]["label"], found[1]["episodes"]) == ("bapa", 4)
+    raw = json.loads((home / "results" / "tiny" / "novel-1shot.json").read_text())["results"]
+    assert not any("training" in one for one in raw), "the file says once how the network was trained"
 
 
 def test_more_episodes_are_drawn_and_fewer_are_there(home, monkeypatch):

@@ -12,16 +12,15 @@ from PIL import Image
 
 from paper.cub_plans import FULL, SMALL_FILES
 from paper.figures import draw_figures
-from paper.main_plans import MAIN, with_views
 from paper.results_page import results_page, section
 from paper.stored_results import Results
-from paper.tables import TABLES, UNLABELLED
+from paper.tables import CROSSED, MAIN, TABLES, TRAINED_S2M2, UNLABELLED
 from paper.trends import saturation, trends
 from protoadapt.core.methods import method
 from protoadapt.core.results import pack
 
 RESULTS = Path(__file__).parents[2] / "results"
-TRIAL = with_views(MAIN["mini-ImageNet"][1])
+TRIAL = MAIN["mini-ImageNet"][1]
 EARLIER = {"method": "cipa", "arguments": {**method("cipa").settings, "tau": 12.0}}
 
 
@@ -39,7 +38,7 @@ def write(folder, file: str, results: list[dict]) -> None:
 
 @pytest.fixture
 def some(tmp_path):
-    """mini-ImageNet with one view: 1,000 episodes, of which the first 600 are worse."""
+    """mini-ImageNet, HCT_R alone: 1,000 episodes, of which the first 600 are worse."""
     for shot in (1, 5):
         cipa = [54 + shot, *[54] * 599, *[60] * 400]
         write(tmp_path, TRIAL.file(shot), [record("protonet", [45, 47] * 500), record("cipa", cipa)])
@@ -56,14 +55,28 @@ def cells_of(page: str, start: str) -> list[str]:
 def test_a_main_row_stands_beside_the_paper_and_what_is_missing_is_said(some):
     page = section("main", Results(some))
     here = 100 * (54 * 600 + 60 * 400 + 1) / 1000 / 75
-    _, _, _, paper, ours, apart, *_, seconds, epochs, seed, hardware = cells_of(page, "mini-ImageNet | 1 | 1")
+    _, _, _, _, paper, ours, apart, *_, seconds, epochs, seed, hardware = cells_of(
+        page, "mini-ImageNet | HCT_R | 1 | 1"
+    )
     assert (paper, ours.split()[0], apart) == ("76.94", f"{here:.2f}", f"{here - 76.94:+.2f}")
     assert (seconds, epochs, seed, hardware) == ("218 s", "40", "3", "one GPU")
-    assert "| CIFAR-FS | 1 | 1 | 85.72 | not measured |" in page
+    assert "| CIFAR-FS | HCT_R | 1 | 1 | 85.72 | not measured |" in page
     assert page.splitlines()[-1] == (
         "Not measured: tiered-imagenet (for want of ImageNet's pictures). "
-        "Not run yet, or not in full: cifar-fs-epnet, fc100-again, mini-imagenet-epnet, cub-box, cub-whole-168-epnet."
+        "Not run yet, or not in full: cifar-fs, cifar-fs-epnet, fc100-again, mini-imagenet, mini-imagenet-epnet, "
+        "cub-box, cub-full-whole-hct_r, cub-whole-168-epnet, mini-imagenet-hct_r."
     )
+
+
+def test_beside_a_quoted_row_stands_what_it_was_measured_on(some):
+    for shot in (1, 5):
+        write(some, TRAINED_S2M2["CUB, whole pictures"].file(shot), [record("protonet", [50 + shot] * 9)])
+        write(some, CROSSED["mini-ImageNet → CUB, boxes"].file(shot), [record("laplacian_shot", [40 + shot] * 9)])
+    page = section("main", Results(some))
+    assert cells_of(page, "inductive | S2M2_R | WRN-28-10 | 80.68 ± 0.81")[-2] == "68.00 ± 0.00 (whole pictures)"
+    assert cells_of(page, "transductive | LaplacianShot | ResNet-18 | 55.46")[-1] == "60.00 ± 0.00 (boxes)"
+    assert cells_of(page, "transductive | HCT_R + CIPA | ResNet-12 | 76.94 ± 0.24")[-2].startswith("75.2")
+    assert cells_of(page, "transductive | HCT_R + CIPA | ResNet-12 | 85.72 ± 0.21")[-2:] == ["", ""]
 
 
 def test_differences_between_networks_are_paired_and_the_missing_ones_are_said(tmp_path):
@@ -86,7 +99,7 @@ def test_differences_between_networks_are_paired_and_the_missing_ones_are_said(t
 def test_a_number_of_what_a_method_was_is_not_shown(some, changes):
     write(some, TRIAL.file(1), [record("protonet", [45, 46, 47]), record("cipa", [54, 55, 56], **changes)])
     assert Results(some).get(TRIAL, 1, "cipa") is None
-    assert "| mini-ImageNet | 1 | 1 | 76.94 | not measured |" in section("main", Results(some))
+    assert "| mini-ImageNet | HCT_R | 1 | 1 | 76.94 | not measured |" in section("main", Results(some))
     write(some, TRIAL.file(1), [record("cipa(tau=12)", [54, 55, 56], **EARLIER)])
     assert Results(some).get(TRIAL, 1, "cipa(tau=12)") is not None
 
@@ -107,8 +120,10 @@ def test_damaged_files_are_as_if_they_were_not_there(some, text):
     (some / TRIAL.run.name / "train.json").write_text(text)
     (some / TRIAL.run.name / "adaptation.json").write_text(text)
     page = section("main", Results(some))
-    assert "| mini-ImageNet | 1 | 1 | 76.94 | not measured |" in page
-    assert next(line for line in page.splitlines() if "| mini-ImageNet | 1 | 1 |" in line).endswith("|  |  |  |  |")
+    assert "| mini-ImageNet | HCT_R | 1 | 1 | 76.94 | not measured |" in page
+    assert next(line for line in page.splitlines() if "| mini-ImageNet | HCT_R | 1 | 1 |" in line).endswith(
+        "|  |  |  |  |"
+    )
     assert draw_figures("figure3", Results(some), some / "images") == []
 
 

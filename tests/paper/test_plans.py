@@ -6,12 +6,13 @@ import torch
 from benchmarks.synthetic import synthetic_features
 from paper import networks
 from paper.cub_plans import FULL, SMALL, SMALL_FILES
+from paper.main_plans import learned
 from paper.quoted import CIPA_SWITCHES, LITERATURE, TRAINING, paper_accuracy
 from paper.rivals import BY_NAME, planned_method
-from paper.tables import ARENA, SLOW, TABLES
+from paper.tables import ARENA, MAIN, SLOW, TABLES
 from protoadapt.core.episodes import draw
 from protoadapt.core.methods import METHODS, method
-from protoadapt.core.protocol import Protocol
+from protoadapt.core.protocol import NEED_BASE_MEAN, Protocol
 
 TRIALS = [trial for table in TABLES.values() for trial in table.trials]
 
@@ -44,6 +45,22 @@ def test_networks_are_tested_on_what_they_were_trained_on():
             own_config, cross = config(run), trial.stem.startswith("cub-")
             assert cross == (trial.dataset != own_config.dataset)
             assert cross or trial.crop == own_config.crop
+
+
+def test_statistics_of_base_classes_are_of_what_the_network_was_trained_on():
+    for trial in TRIALS:
+        for run in trial.run.parts or [trial.run]:
+            own, base = config(run), trial.base_classes
+            needs = any(planned_method(spec).name in NEED_BASE_MEAN for spec in trial.specs)
+            assert not needs or (base.split, base.dataset, base.crop) == ("base", own.dataset, own.crop)
+
+
+def test_the_headline_rows_are_hct_r_alone_with_one_view():
+    for _, trial in MAIN.values():
+        assert (learned(trial.run), trial.views, trial.pooling) == ("HCT_R", 1, 1.0)
+        assert set(config(trial.run).phases[-1].weights) == {"ce", "rotation", "hct"}
+    beyond = [row for row in TABLES["main"].rows if row.trial not in {trial for _, trial in MAIN.values()}]
+    assert all(row.trial.views > 1 or row.words[1] != "HCT_R" for row in beyond)
 
 
 def test_every_method_of_every_plan_is_known():

@@ -212,7 +212,7 @@ def test_values_of_any_kind_give_a_page_or_a_sentence(key, inside, value):
         try:
             Parsed(report_page({"labels.json": made}))
         except UserError as error:
-            assert str(error) == "labels.json is damaged: write it again with the command that made it"  # noqa: PT017
+            assert str(error).startswith("labels.json: it is damaged (")  # noqa: PT017
 
 
 def test_forty_classes_look_different():

@@ -137,7 +137,7 @@ PLANE = {
     ],
 )
 def test_what_is_not_as_it_was_written_is_one_sentence(damaged):
-    with pytest.raises(UserError, match=r"^a\.json is damaged: write it again"):
+    with pytest.raises(UserError, match=r"^a\.json: it is damaged .*: write it again"):
         report_page({"a.json": damaged})
 
 
@@ -266,13 +266,13 @@ def test_what_cannot_be_reported_is_said_and_nothing_is_written(compared, tmp_pa
     cases = [
         ([tmp_path / "none.json"], "no file"),
         ([empty], "no result in"),
-        ([tmp_path / "cut.json"], "truncated or not JSON: give a file that"),
+        ([tmp_path / "cut.json"], "truncated or not JSON (Unterminated string"),
         ([write(tmp_path / "other.json", {"a": 1})], "not a result, run or labels file"),
         ([write(tmp_path / "list.json", [1])], "not a result, run or labels file"),
         ([write(tmp_path / "other.json", compared | {"schema": []})], "not a result, run or labels file"),
         ([mine, write(tmp_path / "r.json", compared)], "labels.json: it has a report of its own"),
         ([write(tmp_path / "bad.json", {"schema": RESULT, "results": [{}]})], "bad.json: a result is damaged"),
-        ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json is damaged"),
+        ([write(tmp_path / "half.json", {"schema": "protoadapt-labels/1"})], "half.json: it is damaged"),
     ]
     for given, words in cases:
         with pytest.raises(UserError, match=re.escape(words)):

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 from threadpoolctl import threadpool_limits
 
@@ -42,8 +42,8 @@ from protoadapt.app.board import (
     with_pictures,
 )
 from protoadapt.app.intake import LARGE, SMALL
-from protoadapt.core.errors import BROKEN, UserError, clean_json
-from protoadapt.core.files import write_synced, written_whole
+from protoadapt.core.errors import UserError, clean_json, intact
+from protoadapt.core.files import write_bytes, write_synced, written_whole
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
 
@@ -159,8 +159,7 @@ class Session:
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
         for side, copy in zip((LARGE, SMALL), copies):
-            with written_whole(self._copy(key, side)) as partial:
-                partial.write_bytes(copy)
+            write_bytes(self._copy(key, side), copy)
 
     def _features(self) -> Path:
         """The file of the features of the next pictures, named by their place on the board."""
@@ -253,7 +252,7 @@ def new_session(home: Path, weights: str) -> Session:
 def open_session(folder: Path, weights: str) -> Session:
     """The session that a folder holds, as it was after its last step. Raises UserError where it is damaged."""
     session, log = Session(folder), folder / LOG
-    try:
+    with intact(f"the session {folder.name} is damaged", "move its folder away"):
         content = log.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
         head, *lines = map(clean_json, whole.splitlines())
@@ -261,12 +260,7 @@ def open_session(folder: Path, weights: str) -> Session:
             raise UserError(f"the session {session.id} was made with another model: serve it with that --model")
         session.replay(lines)
         os.truncate(log, len(whole))
-    except UserError:
-        raise
-    except (*BROKEN, IndexError, StopIteration, SafetensorError) as error:
-        what = f"{type(error).__name__}: {error}"[:200]
-        raise UserError(f"the session {folder.name} is damaged ({what}): move its folder away") from error
-    return session
+        return session
 
 
 def title_of(folder: Path) -> str:

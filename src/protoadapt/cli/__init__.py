@@ -61,20 +61,15 @@ EXTRAS = {
     **dict.fromkeys(("fastapi", "python_multipart", "starlette", "uvicorn"), "app"),
     **dict.fromkeys(("lightning_fabric", "matplotlib"), "train"),
     **dict.fromkeys(("onnx", "onnxscript"), "onnx"),
-    "PIL": "vision",
+    "PIL": "label",
     "onnxruntime": "label",
     "pyarrow": "scale",
     "ray": "ray",
     **dict.fromkeys(("huggingface_hub", "timm"), "timm"),
 }
 """The extra that brings each module which a plain install lacks."""
-_FULL = {
-    **dict.fromkeys(("check", "label", "predict", "suggest"), "label"),
-    **dict.fromkeys(("demo", "train"), "train"),
-    "export": "onnx",
-    "serve": "app",
-}
-"""The extra that brings all that a verb needs, pictures included."""
+_PICTURES = {"demo": "train", "export": "onnx", "serve": "app", "train": "train"}
+"""The extra that brings pillow and all else that a verb needs, where it is another."""
 
 
 def _absent(error: Exception, verb: list[str]) -> str:
@@ -84,9 +79,7 @@ def _absent(error: Exception, verb: list[str]) -> str:
         return ""
     from protoadapt.core.errors import install
 
-    extra = EXTRAS[module]
-    if extra == "vision":
-        extra = _FULL.get("".join(verb), extra)
+    extra = _PICTURES.get("".join(verb), "label") if module == "PIL" else EXTRAS[module]
     package = {"PIL": "pillow", "python_multipart": "python-multipart"}.get(module, module)
     return f"this needs {package}, which is not installed: {install(extra)}"
 

@@ -26,7 +26,6 @@ def label_command(
     method: Annotated[str, option("bapa, cipa, protonet, semi_protonet, soft_kmeans or pt_map")] = DEFAULT_METHOD,
     settings: options.Settings = None,
     sort: options.Sort = None,
-    sort_unknown: options.SortUnknown = None,
     explain: Annotated[Path | None, option("one of the pictures: say why it is called what it is", "FILE")] = None,
     cache: options.FeatureCache = None,
     device: options.Device = "auto",
@@ -36,9 +35,8 @@ def label_command(
     Unlabelled pictures also shape the classifier (transductive). Writes labels.csv, a report to check them in, and a
     classifier for `predict`.
     """
-    of_images = {"--images": images, "--sort": sort, "--sort-unknown": sort_unknown, "--cache": cache}
-    of_images |= {"--explain": explain}
     if features:
+        of_images = {"--images": images, "--sort": sort, "--cache": cache, "--explain": explain}
         options.refuse_unused(of_images, "with --features")
     elif not images:
         raise UserError("there are no pictures to name: give --images DIR, or --features DIR from extract --manifest")
@@ -53,7 +51,7 @@ def label_command(
 
     given: dict[str, Any] = {"features": features, "model": model, "method": method, "cache": cache}
     given |= {"settings": parse_assignments(settings or []), "device": options.find_device(device)}
-    given |= {"sort": sort, "sort_unknown": sort_unknown, "explain": explain}
+    given |= {"sort": sort, "explain": explain}
     with bars(lines=features is not None) as report:
         result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
     if any(one["found"] for one in result["classes"]):

@@ -52,10 +52,9 @@ FeatureCache = Annotated[Path | None, option("directory for computed features (d
 SkipCorrupt = Annotated[bool, option("skip unreadable pictures instead of stopping", flag="--skip-corrupt")]
 SETTINGS_HELP = "setting of the method (`protoadapt methods`); repeatable"
 Settings = Annotated[list[str] | None, option(SETTINGS_HELP, "NAME=VALUE", flag="--set")]
-Sort = Annotated[str | None, option("copy or link the pictures into OUT/sorted/CLASS/", "copy|link")]
-SortUnknown = Annotated[
+Sort = Annotated[
     str | None,
-    option("with --sort: unknown pictures go to sorted/unknown/ (default), or their likeliest class", "apart|together"),
+    option("copy or link the pictures into OUT/sorted/CLASS/; unknown ones into OUT/sorted/unknown/", "copy|link"),
 ]
 Seed = Annotated[int, option("random seed: the same seed draws the same episodes")]
 
@@ -126,14 +125,9 @@ def find_device(name: str, mps: bool = True) -> str:
         return "cpu"
     import torch
 
+    from protoadapt.core.arrays import checked_device
+
     if name == "auto":
         apple = mps and torch.backends.mps.is_available()
         return "cuda" if torch.cuda.is_available() else "mps" if apple else "cpu"
-    if name.partition(":")[0] not in ("cuda", "mps", "xpu"):
-        raise UserError(f"there is no device {name!r}: give cpu, cuda, cuda:N, mps or auto")
-    try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0][:100]
-        raise UserError(f"device {name!r} cannot be used here: use --device cpu ({reason})") from error
-    return name
+    return str(checked_device(name))

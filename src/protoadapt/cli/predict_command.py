@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Annotated, Any
 
-from protoadapt.cli.options import Device, Sort, SortUnknown, argument, find_device, option, refuse_unused
+from protoadapt.cli.options import Device, Sort, argument, find_device, option, refuse_unused
 from protoadapt.cli.progress import bars, say_skipped
 from protoadapt.core.errors import for_terminal
 
@@ -13,7 +13,6 @@ def predict_command(
     images: Annotated[list[Path], argument("pictures, or directories of them", "IMAGE|DIR")],
     out: Annotated[Path | None, option("directory for labels.csv, labels.json and report.html as well", "DIR")] = None,
     sort: Sort = None,
-    sort_unknown: SortUnknown = None,
     model: Annotated[str | None, option("path of the network, if it has moved since `label` ran")] = None,
     device: Device = "auto",
 ) -> None:
@@ -22,14 +21,13 @@ def predict_command(
     Each picture is named by itself: the others have no influence (inductive).
     """
     if out is None:
-        refuse_unused({"--sort": sort, "--sort-unknown": sort_unknown}, "without --out")
+        refuse_unused({"--sort": sort}, "without --out")
     from protoadapt import labeling
     from protoadapt.report.label_page import labels_page
 
-    given: dict[str, Any] = {"model": model, "out": out, "sort": sort, "sort_unknown": sort_unknown}
-    given |= {"device": find_device(device), "page": labels_page}
+    given: dict[str, Any] = {"model": model, "out": out, "sort": sort, "device": find_device(device)}
     with bars() as report:
-        result = labeling.predict(classifier, images, **given, on_progress=report)
+        result = labeling.predict(classifier, images, **given, page=labels_page, on_progress=report)
     for one in result["pictures"]:
         doubt = ", perhaps none of the classes" if one["unknown"] else ""
         print(f"{for_terminal(one['file'])}: {for_terminal(one['label'])} ({one['confidence']:.0%}{doubt})")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from protoadapt.cli.options import argument, option
 from protoadapt.cli.progress import say
-from protoadapt.core.errors import UserError, count
+from protoadapt.core.errors import UserError, count, intact
 from protoadapt.core.files import check_output, write_text
 
 _LARGEST = 1 << 29  # bytes of a JSON file
@@ -95,7 +95,5 @@ def _read(file: Path) -> Any:
         raise UserError(f"no file {str(file)!r}: check the path")
     if file.stat().st_size > _LARGEST:
         raise UserError(f"{str(file)!r} is larger than {_LARGEST >> 20} MB, the limit of a report: give a result file")
-    try:
+    with intact(f"{str(file)!r} is truncated or not JSON", WAY_OUT):
         return json.loads(file.read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"{str(file)!r} is truncated or not JSON: {WAY_OUT}") from error

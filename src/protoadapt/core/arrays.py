@@ -106,6 +106,6 @@ def checked_device(device: torch.device | str) -> torch.device | str:
         torch.ones((), device=device).item()
     except (RuntimeError, TypeError, ValueError, AssertionError, NotImplementedError) as error:
         raise UserError(
-            f"device is {device!r}, on which torch cannot compute here: set device='cpu', or another"
+            f"device is {str(device)!r}, on which torch cannot compute here: give cpu, cuda, cuda:N or mps"
         ) from error
     return device

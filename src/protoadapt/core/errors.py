@@ -3,10 +3,8 @@ have written: JSON, headers of files, arguments."""
 
 import difflib
 import json
-import tokenize
-import zipfile
-import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,10 +48,20 @@ def install(extra: str) -> str:
     return f"pip install -c constraints.txt '.[{extra}]' in protoadapt's source folder"
 
 
-BROKEN_ARRAYS = (zipfile.BadZipFile, zlib.error, EOFError, tokenize.TokenError, SyntaxError, SystemError)
-"""What numpy can raise for a damaged npy or npz, beside what anything can."""
-BROKEN = (ArithmeticError, AttributeError, LookupError, OSError, RuntimeError, TypeError, ValueError, *BROKEN_ARRAYS)
-"""What reading a damaged, encrypted or lying file can raise, as JSON, npy or npz."""
+def first_line(error: Exception) -> str:
+    """The first line of an error of another library, for a sentence of ours."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+@contextmanager
+def intact(problem: str, way_out: str, kind: type[UserError] = UserError) -> Iterator[None]:
+    """Around the reading of a file, which may be damaged, encrypted or lie: any error becomes one sentence."""
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:  # there is none that no library raises for some file
+        raise kind(f"{problem} ({first_line(error)}): {way_out}") from error
 
 
 def finite(value: Any, low: float, high: float) -> bool:

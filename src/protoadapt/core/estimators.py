@@ -25,6 +25,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch.nn.functional import one_hot
 
+from protoadapt.core import prototype_model
 from protoadapt.core.arrays import check_scale, check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import unnamed
@@ -36,13 +37,11 @@ from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Slices, kept, powered_rows, sampled
 from protoadapt.core.methods.settings import Setting, declarations
 from protoadapt.core.partial_labels import encode, warn_of_one_class, warn_of_ordinary_folds
-from protoadapt.core.prototype_model import PrototypeModel, block_size, group_of, log_density, power_transform, two_best
+from protoadapt.core.prototype_model import HAS_NAME, PrototypeModel, block_size, group_of, named, power_transform
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
 DISCOVER = Setting("whether to look for classes without a name", name="discover", kinds=(bool,))
-HAS_NAME, STRAY = -1, -2
-"""In place of the number of an unnamed class: of a class with a name; of no class at all."""
 
 
 class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
@@ -203,11 +202,10 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         return [np.concatenate(parts) for parts in zip(*blocks)]
 
     def _two_best(self, X: np.ndarray) -> list[np.ndarray]:
-        return self._answers(X, lambda scores: two_best(self._of_named(scores)))
+        return self._answers(X, lambda scores: prototype_model.two_best(self._of_named(scores)))
 
     def _of_named(self, scores: Tensor) -> Tensor:
-        """The logits (n, W) of the classes that have a name, over the temperature."""
-        return scores[:, : len(self.classes_)] / self.temperature_
+        return named(scores, len(self.classes_), self.temperature_)
 
 
 class BAPAClassifier(PrototypeClassifier):
@@ -266,13 +264,8 @@ class BAPAClassifier(PrototypeClassifier):
 
     def predict_unnamed(self, X) -> np.ndarray:
         """(n): HAS_NAME for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
-
-        def numbers(scores: Tensor) -> Iterator[Tensor]:
-            group = group_of(scores, len(self.classes_))
-            stray = (group == HAS_NAME) & (log_density(scores) < self.least_density_)
-            yield torch.where(stray, STRAY, group)
-
-        (answer,) = self._answers(self._checked(X), numbers)
+        known = len(self.classes_), self.least_density_
+        (answer,) = self._answers(self._checked(X), lambda scores: (group_of(scores, *known),))
         return answer
 
     def _learn(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:

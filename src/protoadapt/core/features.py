@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
 from protoadapt.core.arrays import as_tensor, checked_rows
-from protoadapt.core.errors import BROKEN, UserError, clean_json, for_terminal
+from protoadapt.core.errors import UserError, clean_json, for_terminal, intact
 from protoadapt.core.files import written_whole
 
 BASE = ("base_mean", "base_covariance")
@@ -135,14 +135,10 @@ def load_features(path: str | Path, maps: bool = False) -> Features:
             f"protoadapt extract"
         )
     try:
-        return _table(*(_read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)))
+        with intact(f"it is truncated, damaged or no {path.suffix[1:]} of arrays", "write it again"):
+            return _table(*(_read_npz(path) if path.suffix == ".npz" else _read_safetensors(path, maps)))
     except UserError as error:
         raise UserError(f"{path.name}: {error}") from error
-    except (*BROKEN, MemoryError, SafetensorError) as error:
-        raise UserError(
-            f"{path.name!r} cannot be read as {path.suffix[1:]}: it is truncated, damaged or of another kind (such as "
-            f"Python objects); write it again"
-        ) from error
 
 
 def _read_safetensors(path: Path, maps: bool) -> tuple[dict[str, Any], dict[str, str]]:

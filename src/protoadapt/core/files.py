@@ -153,6 +153,12 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
+def write_bytes(path: str | Path, content: bytes | memoryview) -> None:
+    """Writes a file whole or not at all."""
+    with written_whole(path) as partial:
+        partial.write_bytes(content)
+
+
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
     """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
     with written_whole(path) as partial:

@@ -14,7 +14,7 @@ import hashlib
 import json
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
@@ -23,8 +23,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from protoadapt.core.errors import BROKEN, UserError, whole
-from protoadapt.core.files import write_json, written_whole
+from protoadapt.core.errors import UserError, intact, whole
+from protoadapt.core.files import write_bytes, write_json
 from protoadapt.core.threads import ahead, cores, one_thread
 
 B = TypeVar("B")
@@ -71,16 +71,14 @@ def write_part(
     record["sha256"] = _digest(record, second, rows)
     content = BytesIO()  # straight into a file numpy would lose rows on a full disk and say nothing
     np.save(content, rows, allow_pickle=False)
-    with written_whole(path) as partial:
-        partial.write_bytes(content.getbuffer())
-    with written_whole(path.with_suffix(".jsonl")) as partial:
-        partial.write_bytes(_line(record) + second)
+    write_bytes(path, content.getbuffer())
+    write_bytes(path.with_suffix(".jsonl"), _line(record) + second)
 
 
 def read_part(folder: Path, number: int) -> Part:
     """What a part says of itself; its rows are not read. Raises Damaged."""
     path = part_file(folder, number)
-    with _damage(path):
+    with _whole(path):
         if not (path.is_file() and path.with_suffix(".jsonl").is_file()):  # a pipe would never end
             raise ValueError("it is not there")
         with open(path.with_suffix(".jsonl"), "rb") as file:
@@ -93,7 +91,7 @@ def read_part(folder: Path, number: int) -> Part:
 
 def read_rows(part: Part) -> np.ndarray:
     """The rows (n, D) float16 of a part, in memory; `check_part` compares them with their checksum. Raises Damaged."""
-    with _damage(part.path):
+    with _whole(part.path):
         with _HEADERS:
             mapped = np.load(part.path, mmap_mode="r", allow_pickle=False)
         if (mapped.shape, mapped.dtype) != (part.shape, "<f2"):
@@ -110,7 +108,7 @@ def check_part(folder: Path, number: int) -> Part:
     """Reads a part and compares every byte with its checksum. Raises Damaged."""
     part = read_part(folder, number)
     rows = read_rows(part)
-    with _damage(part.path):
+    with _whole(part.path):
         record = dict(part.record)
         if record.pop("sha256", None) != _digest(record, _second_line(part), rows):
             raise ValueError("its checksum does not fit")
@@ -129,14 +127,12 @@ def read_index(folder: Path) -> dict[str, Any]:
     path = folder / INDEX
     if not path.is_file():
         raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
-    try:
+    with intact(f"{str(path)!r} is damaged", "remove it and run protoadapt extract again"):
         index = json.loads(path.read_bytes())
         fine = index["schema"] == _SCHEMA and index.keys() >= {*MADE, "root"} and isinstance(index["model"], dict)
         if not (fine and whole(index["parts"], 1) and whole(index["pictures"], 0)):
-            raise ValueError
-    except BROKEN as error:
-        raise UserError(f"{str(path)!r} is damaged: remove it and run protoadapt extract again") from error
-    return index
+            raise ValueError("of another kind")
+        return index
 
 
 @dataclass(frozen=True)
@@ -232,10 +228,6 @@ def _digest(record: Mapping[str, Any], second: bytes, rows: np.ndarray) -> str:
     return digest.hexdigest()
 
 
-@contextmanager
-def _damage(path: Path) -> Iterator[None]:
-    """Turns whatever reading an incomplete file can end in into Damaged."""
-    try:
-        yield
-    except BROKEN as error:
-        raise Damaged(f"{path.name} is missing or damaged ({error}): {_AGAIN} to make it") from error
+def _whole(path: Path) -> AbstractContextManager[None]:
+    """Any error of reading an incomplete file becomes Damaged."""
+    return intact(f"{path.name} is missing or damaged", f"{_AGAIN} to make it", Damaged)

@@ -24,6 +24,8 @@ not a direction, and becomes zero. Where lengths come from inner products instea
 squares are rounded too, and in float32 the share is 2e-3."""
 OFFSET = 1e-6
 """What the power transform adds to features of at least 0."""
+HAS_NAME, STRAY = -1, -2
+"""In place of the number of a group: a row of a class with a name, and one of no class."""
 BLOCK_NUMBERS = 2**21
 """Numbers in a block of rows and its class probabilities together: 8 MB in float32."""
 
@@ -138,17 +140,22 @@ def slack(scores: Array) -> Array:
     return xp.finfo(scores.dtype).eps ** 0.75 * xp.clip(size, 1, None)
 
 
-def two_best(scores: Array, n_classes: int | None = None) -> tuple[Array, Array]:
+def named(logits: Array, n_classes: int, temperature: float) -> Array:
+    """The logits (n, W) whose softmax says how sure a name is, of logits (n, C) of classes and groups: which of the
+    classes it is if it is of one. Whether it is, `group_of` says."""
+    return logits[:, :n_classes] / temperature
+
+
+def two_best(scores: Array) -> tuple[Array, Array]:
     """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
-    where there is one class. n_classes: how many classes can be chosen, the first of all; None: all.
+    where there is one class.
 
     Of classes that tie to within rounding the first is taken, so that a row's label does not depend on its block.
     """
     xp = library(scores)
-    n, way = len(scores), n_classes or scores.shape[1]
+    n, way = scores.shape
     rows, classes = (xp.arange(count, device=scores.device) for count in (n, way))
-    best = []
-    rest = scores[:, :way]
+    best, rest = [], scores
     for _ in range(min(2, way)):
         tied = rest >= xp.amax(rest, axis=1, keepdims=True) - slack(rest)
         best.append(xp.argmax(xp.where(tied, 1, 0), axis=1, keepdims=True))
@@ -157,11 +164,12 @@ def two_best(scores: Array, n_classes: int | None = None) -> tuple[Array, Array]
     return chosen, softmax(scores)[rows[:, None], chosen]
 
 
-def group_of(logits: Array, n_classes: int) -> Array:
-    """(n): of each row of logits (n, C) the number of its group from 0, as the columns after the classes are groups; −1
-    where a class is likeliest."""
+def group_of(logits: Array, n_classes: int, least_density: float) -> Array:
+    """(n): of each row of logits (n, C) the number of its group from 0, as the columns after the classes are groups;
+    where a class is likeliest HAS_NAME, or STRAY if the row's density is below `least_density`."""
     xp = library(logits)
-    return xp.clip(xp.argmax(logits, axis=1) - n_classes, -1, None)
+    group = xp.clip(xp.argmax(logits, axis=1) - n_classes, HAS_NAME, None)
+    return xp.where((group == HAS_NAME) & (log_density(logits) < least_density), STRAY, group)
 
 
 def log_density(logits: Array) -> Array:

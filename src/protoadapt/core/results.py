@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import BROKEN, UserError, finite, whole
+from protoadapt.core.errors import UserError, finite, intact, whole
 from protoadapt.core.methods import Method
 from protoadapt.core.protocol import MOST_EPISODES, Protocol
 from protoadapt.core.provenance import provenance
@@ -170,12 +170,9 @@ def read_results(document: Record) -> list[Record]:
     >>> paired_difference(records[1], records[0])
     """
     common = {key: document[key] for key in ("reference", "training", *COMMON) if key in document}
-    try:
+    with intact("a result is damaged", "write it again with --json"):
         records = document.get("results", [document] if "correct" in document else [])
         return [_checked({**common, **record}) for record in records]
-    except BROKEN as error:
-        reason = f"it has no {error}" if isinstance(error, KeyError) else error
-        raise UserError(f"a result is damaged ({reason}): write it again with --json") from error
 
 
 def _checked(record: Record) -> Record:

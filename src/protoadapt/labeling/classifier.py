@@ -2,9 +2,9 @@
 
 A row x of features is raised to the power β and scaled to unit length (unless power is "off"), centred by `center`, and
 scaled to unit length again (if l2). Its logits are τ·cos(x, p_c) + b_c (similarity "cosine") or −λ‖x − p_c‖² + b_c
-("euclid"), its class probabilities softmax(logits / temperature). Prototypes after those of the classes are of groups
-without a name (`core.methods.unnamed`). A row that is likeliest in such a group, or whose density log Σ_c exp l_c is
-below `threshold`, is unknown: it may belong to none of the classes.
+("euclid"), its class probabilities softmax(logits / temperature) over the W classes. Prototypes after those of the
+classes are of groups without a name (`core.methods.unnamed`). A row that is likeliest in such a group, or whose density
+log Σ_c exp l_c over all C is below `threshold`, is unknown: it may belong to none of the classes.
 
 `load_classifier` returns numpy arrays, and answering with them loads no torch; `Classifier.of` and `to` have tensors.
 
@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import save
 
 from protoadapt.core import prototype_model
-from protoadapt.core.errors import UserError, finite, whole
-from protoadapt.core.files import written_whole
-from protoadapt.core.prototype_model import Array, PrototypeModel, as_numpy, library, log_density, power_transform
+from protoadapt.core.errors import UserError, finite, intact, whole
+from protoadapt.core.files import write_bytes
+from protoadapt.core.prototype_model import HAS_NAME, Array, PrototypeModel, as_numpy, library, power_transform
 from protoadapt.labeling.names import UNKNOWN, group_name
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 
@@ -117,13 +117,14 @@ class Classifier(PrototypeModel):
 
     def decide(self, logits: Array) -> Answers:
         """The answers from logits (n, C)."""
-        xp, n_classes, density = library(logits), len(self.classes), log_density(logits)
-        best, probability = prototype_model.two_best(logits / self.temperature, n_classes)
+        xp, n_classes = library(logits), len(self.classes)
+        best, probability = prototype_model.two_best(prototype_model.named(logits, n_classes, self.temperature))
         if not xp.isfinite(probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
-        group = prototype_model.group_of(logits, n_classes)
-        unknown = (group >= 0) | (density < (-math.inf if self.threshold is None else self.threshold))
-        return Answers(*map(as_numpy, (best, probability, density, group, unknown)))
+        least = -math.inf if self.threshold is None else self.threshold
+        group = prototype_model.group_of(logits, n_classes, least)
+        density, unknown = prototype_model.log_density(logits), group != HAS_NAME
+        return Answers(*map(as_numpy, (best, probability, density, xp.clip(group, HAS_NAME, None), unknown)))
 
     def to(self, device: str) -> "Classifier":
         """The same classifier with tensors in float32 on this device."""
@@ -137,8 +138,7 @@ class Classifier(PrototypeModel):
 
 def save_classifier(path: str | Path, classifier: Classifier) -> None:
     """Writes one safetensors file, whole or not at all; `load_classifier` reads it."""
-    with written_whole(path) as partial:
-        partial.write_bytes(classifier_bytes(classifier))
+    write_bytes(path, classifier_bytes(classifier))
 
 
 def classifier_bytes(classifier: Classifier) -> bytes:
@@ -162,7 +162,7 @@ def load_classifier(path: str | Path) -> Classifier:
     path = Path(path, CLASSIFIER) if Path(path).is_dir() else Path(path)
     if not path.is_file():
         raise UserError(f"there is no classifier {str(path)!r}: `protoadapt label` writes one, {CLASSIFIER}")
-    try:
+    with intact(f"{str(path)!r} is no classifier, or is damaged", "make it again with `protoadapt label`"):
         with safe_open(path, framework="numpy") as file:
             metadata = json.loads((file.metadata() or {}).get("protoadapt", "null"))
             if not isinstance(metadata, dict) or metadata.pop("schema", None) != _SCHEMA:
@@ -173,11 +173,6 @@ def load_classifier(path: str | Path) -> Classifier:
         classifier = Classifier(**metadata, **tensors)
         _check(classifier)
         return classifier
-    except (SafetensorError, OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        # AttributeError: a type of numbers that numpy does not have
-        raise UserError(
-            f"{str(path)!r} is no classifier, or is damaged ({error}): make it again with `protoadapt label`"
-        ) from error
 
 
 def _check(read: Classifier) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
-from protoadapt.core.errors import BROKEN, UserError, clean_json, finite, for_terminal, no_such
+from protoadapt.core.errors import UserError, clean_json, finite, for_terminal, intact, no_such
 from protoadapt.core.files import csv_text, json_text, scratch_folder, write_text
 from protoadapt.labeling.names import UNKNOWN, from_text, to_folder
 from protoadapt.labeling.outputs import SCHEMA
@@ -129,15 +129,13 @@ def export_labels(
 
 def _read(labels: Path) -> tuple[dict[str, Any], list[_Picture]]:
     """A labels.json of all pictures, checked."""
-    try:
+    with intact(f"{str(labels)!r} is no labels.json of `label`", "give the one in its --out"):
         document = clean_json(labels.read_bytes())
         pictures = _pictures(document)
         total = sum(one["found"] + one["support"] for one in document["classes"]) + document.get("no_class", 0)
         whole = all(finite(one["confidence"], 0, 1) for one in pictures)
         if document["schema"] != SCHEMA or not whole or {*map(type, _classes(document, pictures))} != {str}:
             raise ValueError("of another kind, or a picture lacks its label or confidence")
-    except BROKEN as error:
-        raise UserError(f"{str(labels)!r} is no labels.json of `label` ({error}): give the one in its --out") from error
     if len(pictures) < total:
         raise UserError(f"{str(labels)!r} has {len(pictures):,} of {total:,} pictures: read labels.parquet instead")
     return document, pictures

@@ -3,18 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from protoadapt.core import estimators
 from protoadapt.core.errors import no_such
 from protoadapt.core.estimators import PrototypeClassifier
 
-ESTIMATORS: dict[str, type[PrototypeClassifier]] = {
-    "bapa": estimators.BAPAClassifier,
-    "cipa": estimators.CIPAClassifier,
-    "protonet": estimators.ProtoNetClassifier,
-    "semi_protonet": estimators.SemiProtoNetClassifier,
-    "soft_kmeans": estimators.SoftKMeansClassifier,
-    "pt_map": estimators.PTMAPClassifier,
-}
+ESTIMATORS = {kind.method.__name__: kind for kind in PrototypeClassifier.__subclasses__()}
 
 
 def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu") -> PrototypeClassifier:
@@ -35,5 +27,5 @@ def make_estimator(method: str, settings: Mapping[str, Any], device: str = "cpu"
 
 def described(estimator: PrototypeClassifier) -> dict[str, Any]:
     """The name and settings of an estimator's method, as labels.json holds them."""
-    name = next(name for name, kind in ESTIMATORS.items() if type(estimator) is kind)
-    return {"name": name, "settings": {key: v for key, v in estimator.get_params().items() if key != "device"}}
+    settings = {key: value for key, value in estimator.get_params().items() if key != "device"}
+    return {"name": estimator.method.__name__, "settings": settings}

@@ -156,7 +156,6 @@ def label(
     method: str = DEFAULT_METHOD,
     settings: Mapping[str, Any] | None = None,
     sort: str | None = None,
-    sort_unknown: str | None = None,
     explain: str | Path | None = None,
     cache: str | Path | None = None,
     device: str = "cpu",
@@ -179,9 +178,8 @@ def label(
     method : "bapa" (any class balance), "cipa", "protonet", "semi_protonet", "soft_kmeans" or "pt_map".
     settings : settings of the method by name; the defaults are those of its estimator.
     sort : "copy" or "link" puts the pictures of `images` into `out`/sorted/CLASS/ as well.
-    sort_unknown : with `sort`: "apart" (default) puts a picture that may be of none of the classes into
-        `out`/sorted/unknown/, or that of its group, such as unnamed-1/; "together" into the folder of its likeliest
-        class. A picture that a person called unknown goes into unknown/ in any case.
+        A picture that may be of none of the classes goes into `out`/sorted/unknown/, or the folder of its group, such
+        as unnamed-1/.
     explain : one of the pictures: the result then has `explained`, why it is called what it is (`explain`).
     cache : folder that keeps features by content; by default `out`/.features.
     device : "cpu", "cuda", …
@@ -202,7 +200,7 @@ def label(
     >>> result["pictures"][0]["label"]
     'oak'
     """
-    check_way(sort, sort_unknown)
+    check_way(sort)
     output = LabelOutput(out, "labels", page, support)
     _check_places(output.folder, images, support, sort)
     for name in (CLASSIFIER, PARQUET) if features else (CLASSIFIER,):
@@ -217,7 +215,7 @@ def label(
 
     estimator = make_estimator(method, settings or {}, device)
     examples = read_support(support, images)
-    check_way(sort, classes=class_names(examples.examples))
+    check_way(sort, class_names(examples.examples))
     if images is not None:
         network = DEFAULT_MODEL if model is None else model
         embedded = embed_folder(images, output.folder, examples, network, cache, device, on_progress)
@@ -232,7 +230,7 @@ def label(
             rows_file = parquet_writer(output.folder / PARQUET, collection.classes, output.unchanged)
         with rows_file as each:
             named = collection.name(estimator, each=each)
-        output.write(collection, named, sort, sort_unknown, on_progress, support)
+        output.write(collection, named, sort, on_progress, support)
     return named.result | ({"explained": explained(collection, named, explain)} if explain else {})
 
 
@@ -254,7 +252,6 @@ def predict(
     *,
     out: str | Path | None = None,
     sort: str | None = None,
-    sort_unknown: str | None = None,
     model: str | Path | None = None,
     device: str = "cpu",
     page: Page | None = None,
@@ -267,7 +264,7 @@ def predict(
     classifier : classifier.safetensors, or the folder that `label` wrote it into.
     images : pictures, and folders of pictures.
     out : a folder that gets labels.csv and labels.json as `label` writes them, not that of `label`; None: no file.
-    sort, sort_unknown, page : with `out`, as in `label`.
+    sort, page : with `out`, as in `label`.
     model : the network, where it is not found under the name that the classifier keeps; its weights must be the same.
     device : "cpu", "cuda", …
     on_progress : called with "pictures embedded", how many are done, and of how many.
@@ -284,7 +281,7 @@ def predict(
     'oak'
     """
     fitted = load_classifier(classifier)
-    check_way(sort, sort_unknown, fitted.classes)
+    check_way(sort, fitted.classes)
     output = LabelOutput(out, "labels", page) if out is not None else None
     if output and (output.folder / CLASSIFIER).exists():
         raise UserError(f"{str(out)!r} holds results of label, which would be replaced: give another --out")
@@ -317,5 +314,5 @@ def predict(
     with output.alone():
         output.check_corrections(collection.knows, base)  # they teach nothing here, but are somebody's work
         named = collection.answered(fitted, {"name": "predict", "settings": {}})
-        output.write(collection, named, sort, sort_unknown, on_progress)
+        output.write(collection, named, sort, on_progress)
     return named.result

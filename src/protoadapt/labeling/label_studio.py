@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from protoadapt.core.errors import BROKEN, UserError, clean_json
+from protoadapt.core.errors import UserError, clean_json, intact
 from protoadapt.labeling.names import UNKNOWN, composed, from_text, to_text
 from protoadapt.vision.pictures.walk import find_pictures
 
@@ -25,12 +25,8 @@ def task_labels(export: Path, folders: Sequence[str | Path]) -> Iterator[tuple[s
 
     Without folders names stay as they are: a manifest's.
     """
-    try:
+    with intact(f"{str(export)!r} is no JSON export of Label Studio", "export the project as JSON"):
         labelled = [(_place(task["data"]), _choices(task)) for task in clean_json(export.read_bytes())]
-    except BROKEN as error:
-        raise UserError(
-            f"{str(export)!r} is no JSON export of Label Studio ({error!r}): export the project as JSON"
-        ) from error
     by_name: dict[str, list[str]] = {}
     for file in chain.from_iterable(find_pictures(folder).files for folder in folders):
         by_name.setdefault(os.path.basename(file), []).append(file)

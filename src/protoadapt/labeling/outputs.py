@@ -21,7 +21,7 @@ from protoadapt.core.threads import ahead
 from protoadapt.labeling import support
 from protoadapt.labeling.classifier import CLASSIFIER, Answers, save_classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, group_name, name_in, to_folder, to_text
-from protoadapt.labeling.sorting import TOGETHER, sort_pictures
+from protoadapt.labeling.sorting import sort_pictures
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
 from protoadapt.vision.pictures.read import read_file
 from protoadapt.vision.pictures.walk import Skipped
@@ -205,13 +205,12 @@ class LabelOutput(Output):
         collection: "Collection",
         named: "Named",
         sort: str | None,
-        sort_unknown: str | None,
         on_progress: Progress,
         sources: Sequence[str | Path] | None = None,
     ) -> None:
         """Writes the small pictures, labels.csv, the classifier, the sorted pictures, labels.json and report.html.
 
-        sort, sort_unknown: as in `label`. sources: of the examples that the classifier was fitted on; None: it was not,
+        sort: as in `label`. sources: of the examples that the classifier was fitted on; None: it was not,
         and is not written. Where pictures are too many for labels.csv, that of an earlier run is removed, as it would
         contradict the other files, unless it is one of the sources. Sorting adds `left_alone` and `skipped` files to
         the result.
@@ -227,21 +226,20 @@ class LabelOutput(Output):
         if sources is not None:
             save_classifier(self.folder / CLASSIFIER, classifier)
         if sort:
-            places = sorted_places(result["pictures"], root, sort_unknown != TOGETHER)
+            places = sorted_places(result["pictures"], root)
             result["left_alone"], failed = sort_pictures(self.folder / "sorted", places, sort)
             result["skipped"] += skipped_records(failed, lambda file: name_in(root, file))
         self.write_document(result)
         remove_unused(result, self.folder)
 
 
-def sorted_places(records: Sequence[Mapping[str, Any]], root: str, apart: bool) -> dict[str, str]:
-    """Where in sorted/ each picture below `root` goes: below its class, at the same path as below `root`; with `apart`,
-    pictures that may be of no class go below unknown/ or their group's folder."""
+def sorted_places(records: Sequence[Mapping[str, Any]], root: str) -> dict[str, str]:
+    """Where in sorted/ each picture below `root` goes, at the same path as below `root`: below its class, or below
+    unknown/ or its group's folder where it may be of no class."""
     places = {}
     for record in records:
         if not record["file"].startswith("../"):
-            nowhere = record.get("no_class") or (apart and record["unknown"])
-            folder = record["group"] or UNKNOWN if nowhere else to_folder(record["label"])
+            folder = record["group"] or UNKNOWN if record["unknown"] else to_folder(record["label"])
             place = os.path.join(folder, from_text(record["file"]))
             places[place] = file_of(root, record["file"])
     return places
@@ -291,8 +289,7 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
             if name is None or not (out / name).is_file():
                 small = shrunk(read_file(file), side, largest=LARGEST_FOR[side])[0]
                 name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
-                with files.written_whole(out / name) as partial:
-                    partial.write_bytes(small)
+                files.write_bytes(out / name, small)
             return name
         except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
             return None

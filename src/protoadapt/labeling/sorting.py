@@ -11,26 +11,20 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text, written_whole
 from protoadapt.labeling.names import from_text, to_folder, to_text
 from protoadapt.vision.pictures.walk import Skipped
 
 WAYS = ("copy", "link")
-TOGETHER, APART = "together", "apart"
 LIST = ".sorted.json"
 
 
-def check_way(sort: str | None, sort_unknown: str | None = None, classes: Iterable[str] = ()) -> None:
-    """Raises UserError where `sort` is no way to put pictures into folders, `sort_unknown` no place for pictures that
-    may be of none of the classes (None: not asked for), or where folders of two classes differ only in case, which are
-    one folder on many disks."""
+def check_way(sort: str | None, classes: Iterable[str] = ()) -> None:
+    """Raises UserError where `sort` is no way to put pictures into folders (None: not asked for), or where folders of
+    two classes differ only in case, which are one folder on many disks."""
     if sort is not None and sort not in WAYS:
         raise UserError(f"--sort is {sort!r}: choose copy or link")
-    if sort_unknown not in (None, TOGETHER, APART):
-        raise UserError(f"--sort-unknown is {sort_unknown!r}: choose {TOGETHER} or {APART}")
-    if sort_unknown is not None and sort is None:
-        raise UserError("--sort-unknown is given without --sort: add --sort copy or --sort link, or leave it out")
     owners: dict[str, str] = {}
     for name in classes if sort else ():
         if (other := owners.setdefault(to_folder(name).casefold(), name)) != name:
@@ -107,7 +101,7 @@ def _read(folder: Path) -> dict[str, str]:
     """The list, which anybody may have written."""
     try:
         return {from_text(place): mark for place, mark in json.loads((folder / LIST).read_bytes()).items()}
-    except BROKEN:
+    except Exception:  # it may hold anything
         return {}
 
 

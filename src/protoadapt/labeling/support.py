@@ -198,7 +198,7 @@ def table_examples(
         bare = not os.path.dirname(spellings[0])
         near = [table.parent, *folders] if guess is None else [images, table.parent, *folders[1:]]
         files = [file for place in near for file in _first_file(place, spellings)]
-        if bare and (not files or (guess or "").startswith("(page")):
+        if bare and (not files or guess == "(page)"):
             anywhere = anywhere or _by_name(folders)
             files += anywhere.get(spellings[0]) or anywhere.get(spellings[1], [])
         elif guess is None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError, intact
 from protoadapt.core.results import RESULT, Record, read_results
 from protoadapt.report.label_page import LABELS, labels_page
 from protoadapt.report.motion import PATHS
@@ -56,8 +56,7 @@ def results_table(documents: Mapping[str, Any], form: str) -> str:
 def _named(file: str) -> Iterator[None]:
     """Errors begin with the name of the file."""
     try:
-        yield
+        with intact("it is damaged", "write it again with the command that made it"):
+            yield
     except UserError as error:
         raise UserError(f"{file}: {error}") from error
-    except (*BROKEN, IndexError) as error:
-        raise UserError(f"{file} is damaged: write it again with the command that made it") from error

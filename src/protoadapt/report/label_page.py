@@ -105,7 +105,7 @@ def _board_data(document: dict[str, Any], records: Sequence[_Record], names: lis
         unsure = [i for i in position.values() if not records[i]["unknown"] and records[i]["confidence"] <= _SURE]
         order = sorted(unsure, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["files"]))
         queue = dict.fromkeys(order[:FIRST], "")
-    by_page = any((one["origin"] or "").startswith("(page") for one in records)
+    by_page = any(one["origin"] == "(page)" for one in records)
     return {
         "title": document["title"] or "Labels",
         "made": f"{document['made']} {len(records)}",

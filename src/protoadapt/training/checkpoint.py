@@ -16,18 +16,17 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
 from safetensors.torch import load as tensors_from
 from safetensors.torch import save as bytes_of
 from torch import Tensor
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError, intact
 from protoadapt.core.files import write_synced
 from protoadapt.vision.networks.model_files import MODEL, all_of, latest, plain
 
@@ -110,18 +109,10 @@ def load_latest(run: Path) -> Checkpoint:
         return Checkpoint(folder, config, tensors_from(files[MODEL]), tensors_from(files[TENSORS]), scalars)
 
 
-@contextmanager
-def understood(folder: Path) -> Iterator[None]:
+def understood(folder: Path) -> AbstractContextManager[None]:
     """Names a checkpoint whose content, of right checksums, is not what training writes."""
-    try:
-        yield
-    except UserError:
-        raise
-    except (*BROKEN, SafetensorError) as error:
-        raise UserError(
-            f"{str(folder)!r} does not hold what training writes ({error!r:.100}): remove this folder to continue from "
-            f"the checkpoint before it"
-        ) from error
+    problem = f"{str(folder)!r} does not hold what training writes"
+    return intact(problem, "remove this folder to continue from the checkpoint before it")
 
 
 def _sync_folder(path: Path) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import torch
 
-from protoadapt.core.errors import BROKEN, UserError, whole_number
+from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, write_json, write_text
 from protoadapt.core.provenance import provenance
 from protoadapt.training import checkpoint, optim
@@ -188,7 +188,7 @@ class Run:
             self.plan(min(epoch, config.epochs - 1))  # raises what cannot be drawn later
         self.begin(resume)
         if state.epoch == config.epochs:
-            with suppress(*BROKEN):  # missing or damaged: made again from the checkpoint
+            with suppress(Exception):  # missing or damaged: made again from the checkpoint
                 result = json.loads((self.out / _RESULT).read_bytes())
                 if result.items() >= {"finished": True, "best": state.best, "history": state.history}.items():
                     return result
@@ -338,13 +338,12 @@ class Run:
     def begin(self, resume: bool) -> None:
         """Start in an empty folder, or restore everything from the last checkpoint."""
         if not resume:
-            if checkpoint.latest(self.out) is not None:
+            own = [checkpoint.latest(self.out), *(self.out / name for name in (_RESULT, "log.csv", "best.json"))]
+            if there := [file for file in own if file and file.exists()]:
                 raise UserError(
-                    f"{str(self.out)!r} already holds a run: continue it with --resume, or choose another --out"
+                    f"{str(self.out)!r} already holds a run, such as {there[0].name}: continue it with --resume, move "
+                    f"it away, or choose another --out"
                 )
-            own = [self.out / name for name in (_RESULT, "log.csv", "best.json")]
-            if there := [file for file in own if file.exists()]:
-                raise UserError(f"{str(there[0])!r} would be replaced: move it away, or choose another --out")
             self.fabric.barrier()
             self.save()  # so that a run can be resumed whenever it is killed
             return

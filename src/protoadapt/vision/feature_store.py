@@ -24,7 +24,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import written_whole
+from protoadapt.core.files import write_bytes
 
 _FORMAT = 6  # raised when the pieces or the decoding of pictures change
 SAVE_ROWS, SAVE_SECONDS = 1024, 15.0
@@ -84,8 +84,7 @@ class Store:
         }
         content = save(piece, {"features": _checksum(piece["features"])})
         path = self.folder / f"{hashlib.sha256(content).hexdigest()[:24]}.safetensors"
-        with written_whole(path) as partial:
-            partial.write_bytes(content)
+        write_bytes(path, content)
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
         self._new = {}
         self._new_stamps = {}

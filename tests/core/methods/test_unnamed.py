@@ -6,11 +6,11 @@ import torch
 from reference import unnamed as slow
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.estimators import HAS_NAME, STRAY, BAPAClassifier
+from protoadapt.core.estimators import BAPAClassifier
 from protoadapt.core.methods import unnamed
 from protoadapt.core.methods.bapa import KAPPA, LAM, N_ITER, SIGMA, mixture_rule
 from protoadapt.core.methods.rows import sampled
-from protoadapt.core.prototype_model import power_transform, prepared_rows
+from protoadapt.core.prototype_model import HAS_NAME, STRAY, power_transform, prepared_rows
 
 RULE = mixture_rule(N_ITER, SIGMA, LAM, KAPPA, None)
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 from helpers.evil import Evil
 
-from protoadapt.core.errors import UserError
 from protoadapt.training.datasets.unpickle import read_pickle
 
 
@@ -39,7 +38,7 @@ def test_values_of_other_types_are_refused_before_numpy_sees_them(tmp_path: Path
     written = [pickle.dumps({"a": value}, 2) for value in (np.array([{}]), np.zeros(1, "M8[s]"), np.zeros(1, "i4,f4"))]
     for content in (b"(S'a'\n" + scalar + b"d.", *written):
         (tmp_path / "a").write_bytes(content)
-        with pytest.raises(UserError, match="do not trust it"):
+        with pytest.raises(ValueError, match="do not trust it"):
             read_pickle(tmp_path / "a")
 
 
@@ -50,6 +49,6 @@ def test_a_pickle_that_calls_something_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a").write_bytes(pickle.dumps({"data": Evil(*call)}, protocol))
-    with pytest.raises(UserError, match="do not trust it"):
+    with pytest.raises(ValueError, match="do not trust it"):
         read_pickle(tmp_path / "a")
     assert not (tmp_path / "pwned").exists()

@@ -81,7 +81,7 @@ def test_unknown_models_are_named(name, said):
 
 def test_a_feature_file_is_not_a_model(tmp_path):
     save_features(tmp_path / "f.safetensors", synthetic_features(classes=2, rows=2))
-    with pytest.raises(UserError, match=r"f\..*' is a feature file, not a model"):
+    with pytest.raises(UserError, match=r"f\..*' does not describe its network .*: give a model, such as"):
         networks.load(tmp_path / "f.safetensors")
 
 

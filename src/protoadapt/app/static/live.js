@@ -8,7 +8,6 @@ import { download, labelsCsv } from "./label_csv.js";
 import { createStore } from "./store.js";
 
 const ZIP = "zip, to unpack beside the pictures";
-const CORRECTED = "(page corrected)";
 const ALIVE = 5 * 60 * 1000;
 
 async function open(known) {
@@ -90,7 +89,7 @@ function unsavedMark(store) {
   const button = (text, run) => el("button", { type: "button", class: "again", on: { click: run } }, text);
   const again = button("Try again", () => store.send());
   const rescue = button("Download these labels", () => {
-    const rows = state.pictures.flatMap(({ name }, id) => (state.labels.has(id) && !state.gone.has(id) ? [[name, state.labels.get(id), CORRECTED]] : []));
+    const rows = state.pictures.flatMap(({ name }, id) => (state.labels.has(id) && !state.gone.has(id) ? [[name, state.labels.get(id), "(page)"]] : []));
     download(new Blob([labelsCsv(rows)], { type: "text/csv" }), "labels.csv");
     rescued = state.version;
   });

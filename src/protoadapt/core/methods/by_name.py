@@ -15,7 +15,7 @@ from typing import Any
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.errors import BROKEN, UserError, clean_json, no_such
+from protoadapt.core.errors import UserError, clean_json, intact, no_such
 from protoadapt.core.methods.bapa import bapa
 from protoadapt.core.methods.bavardage import bavardage
 from protoadapt.core.methods.bd_cspn import bd_cspn
@@ -128,13 +128,10 @@ def _after(transform: Method, method: Method) -> Method:
 
 def _stored(path: Path) -> Method:
     """The method in a JSON file: a name and settings, checked like any; no code."""
-    try:
-        with open(path, "rb") as file:
-            content = clean_json(file.read(2**20))  # a longer file is cut, and cannot be read
+    with intact(f"{str(path)!r} is no file of settings", "make one with `protoadapt tune`"), open(path, "rb") as file:
+        content = clean_json(file.read(2**20))  # a longer file is cut, and cannot be read
         name, arguments = content["method"], dict(content["arguments"])
         return Method(name, METHODS[name], arguments)
-    except BROKEN as error:
-        raise UserError(f"{str(path)!r} is no file of settings: make one with `protoadapt tune`") from error
 
 
 def split_specs(text: str, separator: str = ",") -> list[str]:

@@ -19,14 +19,6 @@ def class_means(rows: Tensor, membership: Tensor) -> Tensor:
     return membership.transpose(1, 2) @ rows / membership.sum(1)[..., None].clamp_min(TINY)
 
 
-def gram_and_means(episodes: Episodes) -> tuple[Tensor, Tensor]:
-    """z·zᵀ (E, N, N) of support rows and queries, and the class means of the support as mixtures of them (E, W, N)."""
-    z = torch.cat([episodes.support, episodes.query], 1)
-    y = episodes.membership.mT
-    means = y / y.sum(-1, keepdim=True).clamp_min(TINY)
-    return z @ z.mT, torch.nn.functional.pad(means, (0, episodes.query_index.shape[1]))
-
-
 def sq_distances(x: Tensor, y: Tensor) -> Tensor:
     """(E, X, Y) squared Euclidean distances between x (E, X, D) and y (E, Y, D), never negative."""
     cross = x @ y.transpose(1, 2)

@@ -69,28 +69,28 @@ def learn(
     (`unnamed`). Sums are kept in the type of `shots`.
     """
     x, y = labelled
-    none = torch.zeros_like(shots)
-    zero = shots.new_zeros(*shots.shape[:-1], x.shape[-1])
+    no_rows = torch.zeros_like(shots)  # n of none, (…, W, 1)
+    no_sum = shots.new_zeros(*shots.shape[:-1], x.shape[-1])  # their sum, (…, W, D)
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
-    own_mass = shots + rule.kappa * r  # K + k
-    mass = r if rule.sizes == "estimated" else torch.zeros_like(r)
+    labelled_mass = shots + rule.kappa * r  # K + k
+    nameless = r if rule.sizes == "estimated" else torch.zeros_like(r)  # mass of the class without a name
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
-    class_sums = zero + y @ x
+    class_sums = no_sum + y @ x  # S°
 
     def mean_of_classes(n: Tensor, raw: Tensor) -> Tensor:
         """A centre that does not follow the classes' sizes; raw: Σ z x."""
         means = (SUPPORT_WEIGHT * class_sums + raw) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
         return (known * means).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
 
-    centers = (mean_of_classes(none, zero),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
-    model = PrototypeModel(centers[0], zero, none[..., 0], rule.similarity, rule.scale, rule.l2)
-    own = zero + y @ model.prepare(x)  # S
-    begun, begun_mass = own, own_mass
+    centers = (mean_of_classes(no_rows, no_sum),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
+    model = PrototypeModel(centers[0], no_sum, no_rows[..., 0], rule.similarity, rule.scale, rule.l2)
+    own = no_sum + y @ model.prepare(x)  # S
+    begun, begun_mass = own, labelled_mass
     if starts:
         begun = own + starts[1] @ model.prepare(starts[0])
-        begun_mass = own_mass + starts[1].sum(-1, keepdim=True)
+        begun_mass = labelled_mass + starts[1].sum(-1, keepdim=True)
     model = replace(model, center=centers[1], prototypes=begun / begun_mass.clamp_min(TINY))
     for step in range(rule.n_iter + 1):
         if moves or step == 0:
@@ -101,33 +101,34 @@ def learn(
         yield model
         if step == rule.n_iter:
             return
-        one_pass = partial(_one_pass, model=model, mass=mass, moves=moves)
-        n, pull, raw = calibrated.sums(one_pass, (none, zero, zero if moves else none))
+        one_pass = partial(_one_pass, model=model, nameless=nameless, moves=moves)
+        start = (no_rows, no_sum, no_sum if moves else no_rows)  # without the third sum where the centre stays
+        n, pull, raw = calibrated.sums(one_pass, start)
         if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
         if rule.labels_pull:
-            own = zero + _with_pull(x, y, model)  # S + R
-        estimate = (own + pull) / (own_mass + n).clamp_min(TINY)
+            own = no_sum + _with_pull(x, y, model)  # S + R
+        estimate = (own + pull) / (labelled_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
         center = mean_of_classes(n, raw + n * model.center) if moves else model.center
         bias = model.bias
         if rule.sizes in ("given", "estimated"):
-            bias, mass = sizes(rule.sizes == "given", n, bias, prior, r)
+            bias, nameless = sizes(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
 
-def _one_pass(block: Calibrated, model: PrototypeModel, mass: Tensor, moves: bool) -> tuple[Tensor, ...]:
+def _one_pass(block: Calibrated, model: PrototypeModel, nameless: Tensor, moves: bool) -> tuple[Tensor, ...]:
     """n, Σ z u and, where the centre moves, Σ z (x − μ), of a block."""
     u, factor = block
-    z = assigned(model.scores(u), mass)
+    z = assigned(model.scores(u), nameless)
     n = z.sum(-1, keepdim=True)
     return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
 
 
-def assigned(logits: Tensor, mass: Tensor) -> Tensor:
+def assigned(logits: Tensor, nameless: Tensor) -> Tensor:
     """z = exp l_c / (r + Σ exp l) (…, W, n): softmax, but for the rows that belong to the class without a name."""
-    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - mass.to(logits).log()).sigmoid()
+    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - nameless.to(logits).log()).sigmoid()
 
 
 def _with_pull(x: Tensor, y: Tensor, model: PrototypeModel) -> Tensor:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.bd_cspn import query_distances, rectified
-from protoadapt.core.methods.common import cl2n, gram_and_means, neighbours, transductive_only
+from protoadapt.core.methods.bd_cspn import rectified
+from protoadapt.core.methods.common import cl2n, class_means, neighbours, sq_distances, transductive_only
 from protoadapt.core.methods.settings import Setting, Steps, checked
 
 Laplacian = Annotated[
@@ -36,16 +36,14 @@ def laplacian_shot(
     authors choose λ on validation classes.
     """
     transductive_only(episodes, "LaplacianShot")
-    n_support = episodes.support_index.shape[1]
-    gram, prototypes = gram_and_means(cl2n(episodes, "LaplacianShot"))
+    episodes = cl2n(episodes, "LaplacianShot")
+    query, prototypes = episodes.query, class_means(episodes.support, episodes.membership)
     if rectify:
-        gram, prototypes = rectified(gram, prototypes, n_support)
-    among_queries = gram[:, n_support:, n_support:]
-    norms = among_queries.diagonal(dim1=1, dim2=2)
-    W = neighbours(norms[:, :, None] - 2 * among_queries + norms[:, None], n_neighbors)
+        query, prototypes = rectified(episodes)
+    W = neighbours(sq_distances(query, query), n_neighbors)
     few = (episodes.shots.mean(1) < 5)[:, None, None]
     W = W * (torch.where(few, W.new_tensor(0.7), W.new_tensor(0.3)) if lam is None else lam)
-    return _bound_updates(query_distances(gram, prototypes, n_support), W, n_iter).mT
+    return _bound_updates(sq_distances(prototypes, query), W, n_iter).mT
 
 
 def _bound_updates(a: Tensor, W: Tensor, n_iter: int) -> Tensor:

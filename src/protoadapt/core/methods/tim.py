@@ -6,8 +6,6 @@ Class weights w, started at the support means, give p = softmax(−τ/2 ‖z −
 
 H(Y) the entropy of the queries' mean p, H(Y|X) the mean entropy of their p. The first of these two is largest when all
 classes are equally frequent among the queries: TIM assumes balance, and loses when it is absent (α-TIM less so).
-Where the class shares π are known, `class_prior` puts −KL(mean p ‖ π) in the place of H(Y): the same, but for a
-constant, when π is uniform.
 Axes: E episodes, W classes, S support rows, Q queries, N = S + Q, D.
 """
 
@@ -16,10 +14,11 @@ from typing import Annotated
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from protoadapt.core.episodes import Episodes
-from protoadapt.core.methods.common import class_means, gram_and_means, shares, transductive_only, unit
-from protoadapt.core.methods.settings import ClassPrior, LearningRate, LogitScale, LossWeights, Setting, Steps, checked
+from protoadapt.core.methods.common import TINY, class_means, transductive_only, unit
+from protoadapt.core.methods.settings import LearningRate, LogitScale, LossWeights, Setting, Steps, checked
 
 Order = Annotated[
     float | None,
@@ -35,12 +34,10 @@ def tim_gd(
     lr: LearningRate = 1e-4,
     temp: LogitScale = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
-    class_prior: ClassPrior = None,
 ) -> Tensor:
     """The loss by n_iter steps of Adam; weights = (λ₀, λ₁, λ₂). Returns (E, Q, W)."""
     transductive_only(episodes, "TIM")
-    prior = shares(class_prior, episodes.n_way, episodes.rows)
-    return descend(episodes, None, n_iter, lr, temp, weights, prior)
+    return descend(episodes, None, n_iter, lr, temp, weights)
 
 
 @checked
@@ -50,11 +47,10 @@ def tim_adm(
     n_iter: Steps = 150,
     temp: LogitScale = 15.0,
     weights: LossWeights = (0.1, 1.0, 0.1),
-    class_prior: ClassPrior = None,
 ) -> Tensor:
     """The loss by the alternating-direction method: auxiliary posteriors R, then w in closed form. Returns (E, Q, W).
 
-    R ∝ P^(1+λ₂) · (π / Σ_Q P^(1+λ₂))^(λ₁/(1+λ₁)), and with targets T = (c₁ y, c₂ R) and masses M = (c₁ P, c₂ P) of the
+    R ∝ P^(1+λ₂) / (Σ_Q P^(1+λ₂))^(λ₁/(1+λ₁)), and with targets T = (c₁ y, c₂ R) and masses M = (c₁ P, c₂ P) of the
     support rows and the queries
 
         w ← Σ_i (T_i z_i + M_i (w − z_i)) / Σ_i T_i,   c₁ = λ₀/(1+λ₂), c₂ = S/Q .
@@ -63,12 +59,11 @@ def tim_adm(
     reads A ← (T − M + Σ_i M_i A) / Σ_i T_i.
     """
     transductive_only(episodes, "TIM")
-    gram, A = gram_and_means(episodes.each_row(unit))
-    y = episodes.membership.mT  # (E, W, S)
-    n_support, n_query = y.shape[-1], gram.shape[1] - y.shape[-1]
+    z, y = unit_rows(episodes)
+    n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
+    gram, A = z @ z.mT, pad(y / y.sum(-1, keepdim=True).clamp_min(TINY), (0, n_query))
     c1, c2 = weights[0] / (1 + weights[2]), n_support / n_query
     balance = weights[1] / (1 + weights[1])
-    log_prior = shares(class_prior, episodes.n_way, gram).log()[:, None]
 
     def log_p(A: Tensor) -> Tensor:
         """(E, W, N); ‖z‖² is the same for every class and drops out."""
@@ -76,11 +71,11 @@ def tim_adm(
         return (temp * (inner - (A * inner).sum(-1, keepdim=True) / 2)).log_softmax(1)
 
     scale = torch.cat([gram.new_full((n_support,), c1), gram.new_full((n_query,), c2)])
-    T = torch.nn.functional.pad(c1 * y, (0, n_query))
+    T = pad(c1 * y, (0, n_query))
     for _ in range(n_iter):
         P = log_p(A)
         R = (1 + weights[2]) * P[..., n_support:]
-        T[..., n_support:] = c2 * (R + balance * (log_prior - R.logsumexp(-1, keepdim=True))).softmax(1)
+        T[..., n_support:] = c2 * (R - balance * R.logsumexp(-1, keepdim=True)).softmax(1)
         M = scale * P.exp()
         A = (T - M + M.sum(-1, keepdim=True) * A) / T.sum(-1, keepdim=True)
     return log_p(A)[..., n_support:].exp().mT
@@ -111,14 +106,14 @@ def alpha_tim(
     return descend(episodes, orders, n_iter, lr, temp, weights)
 
 
+def unit_rows(episodes: Episodes) -> tuple[Tensor, Tensor]:
+    """z (E, N, D), the support's rows before the queries, and the classes y (E, W, S) of the support, one-hot."""
+    episodes = episodes.each_row(unit)
+    return torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
+
+
 def descend(
-    episodes: Episodes,
-    orders: Tensor | None,
-    n_iter: int,
-    lr: float,
-    temp: float,
-    weights: Sequence[float],
-    prior: Tensor | None = None,
+    episodes: Episodes, orders: Tensor | None, n_iter: int, lr: float, temp: float, weights: Sequence[float]
 ) -> Tensor:
     """(E, Q, W): posteriors after n_iter steps of Adam on the loss, with entropies of `orders` (E); None: Shannon's.
 
@@ -126,12 +121,10 @@ def descend(
     τ(z·w − ‖w‖²/2) turn that into ∂loss/∂w_c = τ Σ_i g_ic (z_i − w_c). Episodes share no weight and Adam works element
     by element, so a batch is as many separate runs.
     """
-    episodes = episodes.each_row(unit)
-    z, y = torch.cat([episodes.support, episodes.query], 1), episodes.membership.mT
-    w = class_means(episodes.support, episodes.membership)
+    z, y = unit_rows(episodes)
     n_support, n_query = y.shape[-1], z.shape[1] - y.shape[-1]
+    w = class_means(z[:, :n_support], y.mT)
     adam = torch.optim.Adam([w], lr=lr, fused=True)
-    log_prior = 0.0 if prior is None else prior.log()[:, None]
 
     def posteriors() -> Tensor:
         """(E, W, N)"""
@@ -139,7 +132,7 @@ def descend(
 
     for _ in range(n_iter):
         p_support, p = posteriors().split([n_support, n_query], -1)
-        u = weights[2] * slope(p, orders) - weights[1] * (slope(p.mean(-1, keepdim=True), orders) + log_prior)
+        u = weights[2] * slope(p, orders) - weights[1] * slope(p.mean(-1, keepdim=True), orders)
         g = torch.cat([weights[0] / n_support * (p_support - y), through_softmax(p, u) / n_query], -1)
         w.grad = temp * (g @ z - g.sum(-1, keepdim=True) * w)
         adam.step()

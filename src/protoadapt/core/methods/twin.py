@@ -30,8 +30,8 @@ from protoadapt.core.threads import thread_pool
 _SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = (*CENTERS, "classes")
 _SIZES = ("none", "given", "estimated", "transport")
-SEPARATE, JOINT, MOVING = 1, 2, 4
-GIVEN, ESTIMATED, TRANSPORT = 1, 2, 3
+SEPARATE, JOINT, MOVING = map(PLACES.index, ("separate", "joint", "classes"))
+GIVEN, ESTIMATED, TRANSPORT = map(_SIZES.index, ("given", "estimated", "transport"))
 LANES = 16  # numbers in a vector; mixtures and the Gram matrix are as wide as a multiple of it
 
 
@@ -133,7 +133,7 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
     known = (shots > 0).sum()
     asked = n_rows + len(labels)
     r = (real(1) / np.sqrt(shots[shots > 0])).sum() / real(known)
-    mass = r if kind == ESTIMATED else real(0)
+    nameless = r if kind == ESTIMATED else real(0)
     M = aligned(n_way + 2, width, gram)  # of the prototypes, the centre's m, and one to make them even in number
     V = aligned(n_way + 2, width, gram)
     m = M[n_way]
@@ -158,7 +158,7 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
             _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, scale, z[c])
             for j in range(width if kind in (GIVEN, ESTIMATED) else 0):
                 z[c, j] += bias[c] if j < n_rows or j >= asked else real(0)  # labelled rows: without ℓ
-        _softmax(z, n_rows, mass if step < n_iter else real(0))  # the answer names every row
+        _softmax(z, n_rows, nameless if step < n_iter else real(0))  # the answer names every row
         if kind == TRANSPORT:
             _transport(z, n_rows, prior)
         if step == n_iter:
@@ -177,13 +177,13 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
         if kind in (GIVEN, ESTIMATED):
             total = n.sum()
             spread = ((n - total / n_way) ** 2 + 1).sum()
-            mass = real(0)
+            nameless = real(0)
             if kind == GIVEN or spread < (n_way - 1) * total / n_way:
                 for c in range(n_way):
                     bias[c] += real(math.log(total * prior[c] / max(n[c], tiny)))
             else:
                 _log_shares(n, bias)
-                mass = r
+                nameless = r
     return z
 
 
@@ -229,16 +229,16 @@ def _logits(inner, along, pm, p2, cosine, scale, out):
 
 
 @compiled
-def _softmax(z, n_rows, mass):
-    """Softmax (W, ·) over the classes, in place; the first n_rows share with a class of this mass at logit 0."""
+def _softmax(z, n_rows, nameless):
+    """Softmax (W, ·) over the classes, in place; the first n_rows share with a class of mass `nameless` at logit 0."""
     n_way, width = z.shape
     top, total = z[0].copy(), np.zeros(width, z.dtype)
     for c in range(1, n_way):
         for j in range(width):
             top[j] = max(top[j], z[c, j])
-    for j in range(n_rows if mass > 0 else 0):
+    for j in range(n_rows if nameless > 0 else 0):
         top[j] = max(top[j], z.dtype.type(0))
-        total[j] = mass * fast_exp(-top[j])
+        total[j] = nameless * fast_exp(-top[j])
     for c in range(n_way):
         for j in range(width):
             z[c, j] = fast_exp(z[c, j] - top[j])

@@ -35,7 +35,7 @@ between the prototypes, which alone decide on names, they are found to lie with 
 
 about the centre of the fit, the rows of B an orthonormal basis of the differences of prototypes. Logits are that many
 times too far apart, and further where prototypes hang on one example or few pictures: class probabilities are
-softmax(l/T) with
+softmax(l/T) over the named classes, with
 
     T = max(0.5, 1.5 v₀ (1 + r/2) (1 + 3 C/n)),   v₀ = (n v + 30 · 0.45)/(n + 30),   C/n at most 1
 
@@ -123,11 +123,11 @@ def answer(model: PrototypeModel, rows: Tensor) -> Tensor:
 def bound(rule: Rule, us: Tensor, y: Tensor, u: Tensor, z: Tensor) -> Tensor:
     """F (…) of answers z (…, C, n) to rows u (n, D); us (S, D), y (W, S): the labelled rows. All about μ₀."""
     shots, n = y.double().sum(1, keepdim=True), z.double().sum(-1, keepdim=True)
-    own_mass = rule.kappa * shots[shots > 0].rsqrt().mean()
+    k = rule.kappa * shots[shots > 0].rsqrt().mean()
     shots = pad(shots, (0, 0, 0, n.shape[-2] - len(y)))
     total = z @ u
     total[..., : len(y), :] += y @ us
-    likelihood = (total.double().square() / (shots + own_mass + n)).sum((-2, -1))
+    likelihood = (total.double().square() / (shots + k + n)).sum((-2, -1))
     entropy = -torch.special.xlogy(z, z).double().sum((-2, -1))
     _, sizes = size_evidence(n)
     return rule.scale * likelihood + entropy + sizes[..., 0, 0].logsumexp(0)

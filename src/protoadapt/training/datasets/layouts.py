@@ -17,9 +17,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, intact
 from protoadapt.training.datasets.unpickle import as_text, read_pickle
-from protoadapt.vision.networks.cards import first_line
 from protoadapt.vision.pictures.decode import Box, Picture
 from protoadapt.vision.pictures.formats import open_image
 from protoadapt.vision.pictures.split import SplitSource, fingerprint
@@ -146,14 +145,10 @@ def source_of_pickles(files: list[Path], read: Callable[[], list[Picture]], clas
     root = files[0].parent
 
     def checked() -> list[Picture]:
-        try:
+        names = " or ".join(file.name for file in files)
+        problem = f"{names} in {root} does not hold the pictures and labels of this dataset"
+        with intact(problem, "download it again"):
             return read()
-        except Exception as error:  # a pickle may hold anything
-            names = " or ".join(file.name for file in files)
-            raise UserError(
-                f"{names} in {root} does not hold the pictures and labels of this dataset ({first_line(error)}): "
-                f"download it again"
-            ) from error
 
     return SplitSource(root, fingerprint(f"{path.name}\t{_state(root, path.name)}" for path in files), checked, classes)
 

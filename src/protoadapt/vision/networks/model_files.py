@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
-from protoadapt.core.errors import BROKEN, UserError, clean_json
+from protoadapt.core.errors import UserError, clean_json, intact
 from protoadapt.core.files import sha256_of
 from protoadapt.vision.networks.backbones import Staged, build
 from protoadapt.vision.networks.cards import network_metadata
@@ -32,10 +32,8 @@ def best(run: Path) -> Path | None:
     path = run / "best.json"
     if not path.is_file():
         return None
-    try:
+    with intact(f"{str(path)!r} is damaged", "remove it to use the last checkpoint"):
         return run / "checkpoints" / f"step-{int(json.loads(path.read_bytes())['step']):08d}"
-    except BROKEN as error:
-        raise UserError(f"{str(path)!r} is damaged: remove it to use the last checkpoint") from error
 
 
 def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -47,18 +45,14 @@ def load_weights(path: str | Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         file = file / MODEL
     if not file.is_file():
         raise UserError(f"there is no model {str(file)!r}: give a run, a checkpoint or a .safetensors file")
-    try:
-        with safe_open(file, framework="numpy") as opened:
-            metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
-            weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
-    except (*BROKEN, SafetensorError) as error:
-        raise UserError(f"{str(file)!r} is truncated or not a model: download it again") from error
-    if {"features", "labels"} <= weights.keys():
-        raise UserError(
-            f"{str(file)!r} is a feature file, not a model: give a model, such as a name that `protoadapt models` lists"
-        )
+    problem = f"{str(file)!r} is truncated or not a model"
+    with intact(problem, "download it again"), safe_open(file, framework="numpy") as opened:
+        metadata = clean_json((opened.metadata() or {}).get("protoadapt", "null"))
+        weights = {name: torch.from_numpy(opened.get_tensor(name)) for name in opened.keys()}  # noqa: SIM118
     own = (metadata if isinstance(metadata, dict) else {}) | {"weights": sha256_of(file)[:16]}
-    return weights, network_metadata(repr(str(file)), "use a model of protoadapt's", **own)
+    return weights, network_metadata(
+        repr(str(file)), "give a model, such as a name that `protoadapt models` lists", **own
+    )
 
 
 def load_model(path: str | Path) -> tuple[Staged, dict[str, Any]]:

@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from protoadapt.core.errors import UserError, count, install
+from protoadapt.core.errors import UserError, count, first_line, install, intact
 from protoadapt.core.files import sha256_of
-from protoadapt.vision.networks.cards import first_line, network_metadata
+from protoadapt.vision.networks.cards import network_metadata
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME, onnx_session, stored_metadata
 from protoadapt.vision.pictures.decode import stored_resize
 
@@ -62,16 +62,12 @@ def load_onnx(path: Path) -> tuple[OnnxFeatures, dict[str, Any]]:
         engine=ONNXRUNTIME,
     )
     size = metadata["size"]
+    way_out = "export it with one input (B, 3, H, W) and a free batch size, or correct the size in its metadata"
     for pictures in (1, 3):
-        try:
+        with intact(f"{name} fails on {count(pictures, 'picture')} of {size} pixels", way_out):
             rows = network(torch.zeros(pictures, 3, size, size))
             if len(rows) != pictures or not rows.numel():
                 raise ValueError(f"it gives shape {tuple(rows.shape)}, not one row per picture")
-        except Exception as error:  # onnxruntime has no base class of its own for what can go wrong
-            raise UserError(
-                f"{name} fails on {count(pictures, 'picture')} of {size} pixels ({first_line(error)}): export it with "
-                f"one input (B, 3, H, W) and a free batch size, or correct the size in its metadata"
-            ) from error
     return network, metadata | {"dim": rows.shape[1]}
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from protoadapt.core.errors import UserError, install
-from protoadapt.vision.networks.cards import first_line, network_metadata
+from protoadapt.core.errors import UserError, first_line, install, intact
+from protoadapt.vision.networks.cards import network_metadata
 from protoadapt.vision.networks.timm_names import PREFIX, Source
 from protoadapt.vision.pictures.decode import Resize
 
@@ -41,16 +41,12 @@ def load_timm(source: Source) -> tuple[nn.Module, dict[str, Any]]:
         raise UserError(
             f"timm has no network {name!r} ({first_line(error)}): choose one that timm.list_models() lists"
         ) from error
-    try:
-        weights = timm.models.load_state_dict(str(file))
+    with intact(f"{str(file)!r} holds no weights of this network", "give the file of its own"):
+        weights = timm.models.load_state_dict(str(file), weights_only=True)
         if convert := getattr(sys.modules[type(network).__module__], "checkpoint_filter_fn", None):
             weights = convert(weights, network)  # from the form that its authors published, and to another size
         if missing := network.load_state_dict(weights, strict=False).missing_keys:  # the classifier is left over
             raise ValueError(f"it lacks {missing[0]!r}")
-    except Exception as error:  # a damaged or foreign file may fail in any way
-        raise UserError(
-            f"{str(file)!r} holds no weights of this network ({first_line(error)}): give the file of its own"
-        ) from error
     channels, height, width = settings["input_size"]
     resize = _resize(settings)
     if channels != 3 or height != width or resize.mode not in ("center", "squash"):

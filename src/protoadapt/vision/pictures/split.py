@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from protoadapt.core.errors import BROKEN, UserError
+from protoadapt.core.errors import UserError
 from protoadapt.core.files import write_text, written_whole
 from protoadapt.core.threads import ahead, cores
 from protoadapt.vision.pictures.decode import Picture, Resize, decode
@@ -69,7 +69,7 @@ def read_pixels(entry: Path, size: int) -> dict[str, Any] | None:
             return None
         pixels = np.memmap(entry, np.uint8, "r", shape=shape)
         return index | {"pixels": pixels, "labels": np.array(index["labels"], np.int64)}
-    except BROKEN:
+    except Exception:  # it may hold anything
         return None
 
 

@@ -9,7 +9,7 @@ import torch
 
 from protoadapt.core import parts
 from protoadapt.core.errors import UserError, no_such, whole_number
-from protoadapt.core.files import check_output, csv_text, file_cell, written_whole
+from protoadapt.core.files import check_output, csv_text, file_cell, write_bytes
 from protoadapt.core.parts import INDEX, Damaged
 from protoadapt.vision import networks
 from protoadapt.vision.networks.cards import MOST_VIEWS
@@ -130,8 +130,7 @@ def list_broken(out: Path, numbers: Sequence[int], path: Path) -> int:
     ]
     if pictures:
         check_output(path, kind=_OURS)
-        with written_whole(path) as partial:
-            partial.write_bytes(csv_text([_COLUMNS, *pictures]).encode(errors="surrogateescape"))
+        write_bytes(path, csv_text([_COLUMNS, *pictures]).encode(errors="surrogateescape"))
     elif path.is_file() and _OURS.match(path.read_bytes()):
         path.unlink()
     return len(pictures)

@@ -18,12 +18,11 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader
 
-from protoadapt.core.errors import UserError
+from protoadapt.core.errors import UserError, first_line
 from protoadapt.core.parts import write_part
 from protoadapt.core.threads import ahead, cores, one_thread
 from protoadapt.vision import networks
 from protoadapt.vision.embed import embed_batches, to_half
-from protoadapt.vision.networks.cards import first_line
 from protoadapt.vision.pictures.decode import decode_bytes
 from protoadapt.vision.pictures.formats import quiet_pillow, reason
 from protoadapt.vision.pictures.read import read_entry

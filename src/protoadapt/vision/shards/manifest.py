@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from protoadapt.core.errors import BROKEN, UserError, whole, whole_number
+from protoadapt.core.errors import UserError, intact, whole, whole_number
 from protoadapt.core.files import written_whole
 from protoadapt.vision.pictures.walk import Entry
 from protoadapt.vision.shards import SHARD_SIZE
@@ -103,7 +103,7 @@ def load_manifest(path: str | Path) -> Manifest:
     path = Path(path)
     if not path.is_file():
         raise UserError(f"there is no manifest {str(path)!r}: make one with protoadapt manifest")
-    try:
+    with intact(f"{str(path)!r} is truncated or not a manifest", "write it again with protoadapt manifest"):
         with open(path, "rb") as file:
             header = json.loads(file.readline(1 << 20))
             length = file.seek(0, os.SEEK_END)
@@ -119,10 +119,6 @@ def load_manifest(path: str | Path) -> Manifest:
         # From the pictures alone: the offsets shift with the length of the root's name.
         identity = hashlib.sha256("".join(shard.sha256 for shard in shards).encode()).hexdigest()
         return Manifest(path, Path(header["root"]), totals["pictures"], shards, identity)
-    except BROKEN as error:
-        raise UserError(
-            f"{str(path)!r} is truncated or not a manifest: write it again with protoadapt manifest"
-        ) from error
 
 
 def _line(value: Any) -> bytes:
