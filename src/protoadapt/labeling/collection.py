@@ -22,7 +22,15 @@ from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier, load_same
 from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock, Progress, skipped_records
+from protoadapt.labeling.outputs import (
+    NONE_OF_CLASSES,
+    SCHEMA,
+    UNLABELED,
+    AnsweredBlock,
+    Progress,
+    codes_of,
+    skipped_records,
+)
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_TABLE, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.vision import networks
@@ -275,7 +283,7 @@ def parts_collection(
     labels = [*(example_of[name].label for name in names), *(new[i].label for i in embedded)]
     classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
     check_classes(in_folders, classes, skipped)
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    number = codes_of(classes)
     places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
     for name, (part, position, _) in found.items():
         places.setdefault(part, {})[position] = number[example_of[name].label]

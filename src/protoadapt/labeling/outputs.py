@@ -58,6 +58,11 @@ UNLABELED, NONE_OF_CLASSES = -1, -2
 (`unknown` is what the classifier suspects.)"""
 
 
+def codes_of(classes: Sequence[str]) -> dict[str, int]:
+    """The numbers of the labels that people may give, UNKNOWN among them."""
+    return {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+
+
 class AnsweredBlock(NamedTuple):
     """Some pictures with their answers: n pictures, and the features of m unlabelled ones that are in the report."""
 
