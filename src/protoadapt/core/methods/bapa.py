@@ -80,5 +80,5 @@ def bapa(
 def mixture_rule(n_iter: int, sigma: float, lam: float, kappa: float, class_prior: settings.Shares) -> Rule:
     """BAPA's choices."""
     sizes = "estimated" if class_prior is None else "given"
-    start = Rule("euclid", lam, n_iter, sigma, center="classes", l2=True, query_center="unlabeled")
-    return replace(start, sizes=sizes, class_prior=class_prior, kappa=kappa, labels_pull=True)
+    start = Rule("euclid", lam, n_iter, sigma, center="classes", l2=True)
+    return replace(start, sizes=sizes, class_prior=class_prior, kappa=kappa)

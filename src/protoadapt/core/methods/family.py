@@ -49,15 +49,19 @@ class Rule:
     scale: float  # τ or λ
     n_iter: int
     sigma: float = 1.0  # σ, the step
-    center: str = "none"  # μ: each set's own mean ("separate"), that of all rows ("joint"), the support's, or "classes"
+    # μ: 0 ("none"); each set's own mean ("separate"), that of all rows ("joint") or the support's; or that of the class
+    # means, renewed in each step ("classes"), where labelled rows that their class does not claim draw it and push
+    # others off (R)
+    center: str = "none"
     l2: bool = False  # calibrated rows have unit length
-    query_center: str = "none"  # semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0
+    # Semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0; about "classes" in any case.
+    query_center: str = "none"
     # ℓ: 0; of class sizes that are "estimated", beside a class without a name at the centre, with the mass r; of sizes
-    # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport"
+    # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport",
+    # about a μ that stays
     sizes: str = "none"
     class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
-    labels_pull: bool = False  # R: labelled rows that their class does not claim draw it, and push others off
 
 
 def learn(
@@ -107,7 +111,7 @@ def learn(
         if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
-        if rule.labels_pull:
+        if moves:
             own = no_sum + _with_pull(x, y, model)  # S + R
         estimate = (own + pull) / (labelled_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
@@ -243,6 +247,7 @@ def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
 def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W), without the twin. Beside unlabelled rows queries never see their own mean (inductive)."""
     *_, model = prototype_path(episodes, rule)
-    if episodes.unlabeled_index is not None and rule.query_center == "none":
+    queries_are_raw = rule.query_center == "none" and rule.center != "classes"
+    if episodes.unlabeled_index is not None and queries_are_raw:
         model = replace(model, center=torch.zeros_like(model.center))
     return model.scores(model.prepare(episodes.query)).softmax(-2).mT

@@ -29,18 +29,18 @@ from protoadapt.core.threads import thread_pool
 
 _SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = (*CENTERS, "classes")
-_SIZES = ("none", "given", "estimated", "transport")
+SIZES = ("none", "given", "estimated", "transport")
 SEPARATE, JOINT, MOVING = map(PLACES.index, ("separate", "joint", "classes"))
-GIVEN, ESTIMATED, TRANSPORT = map(_SIZES.index, ("given", "estimated", "transport"))
+GIVEN, ESTIMATED, TRANSPORT = map(SIZES.index, ("given", "estimated", "transport"))
 LANES = 16  # numbers in a vector; mixtures and the Gram matrix are as wide as a multiple of it
 
 
 def takes(episodes: Episodes) -> bool:
-    """Whether these episodes are for this loop: on the CPU, and not too many rows for a Gram matrix."""
+    """Whether these episodes are for this loop: on the CPU, with rows that pull, not too many for a Gram matrix."""
     rows = episodes.rows
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     plain = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
-    return plain and helping.shape[1] <= max(rows.shape[1], _SMALL)
+    return plain and 0 < helping.shape[1] <= max(rows.shape[1], _SMALL)
 
 
 def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
@@ -54,7 +54,7 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
     # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
     compared = (PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled")
-    moved = (_SIZES.index(rule.sizes), bool(rule.labels_pull))
+    moved = SIZES.index(rule.sizes)
     numbers = (int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype))
     given = (compared, moved, numbers, shares(rule.class_prior, n_way, rows).numpy())
     threads = max(1, min(torch.get_num_threads(), len(out) // 16))
@@ -82,7 +82,7 @@ def _adapt(rows, index, labels, n_rows, compared, moved, numbers, prior, out):
     for e in range(len(out)):
         shots = np.bincount(labels[e], minlength=n_way).astype(rows.dtype)
         s_mean, u_mean = _first_centers(rows, index[e, n_rows:asked], labels[e], index[e, :n_rows], center, shots)
-        apart_mean = u_mean if centred else u_mean * 0
+        apart_mean = u_mean if centred or center == MOVING else u_mean * 0
         for j in range(n_all):
             row = rows[index[e, j]]
             mean = u_mean if j < n_rows else s_mean if j < asked else apart_mean
@@ -123,7 +123,7 @@ def _add(total, weight, row):
 def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, numbers, prior):
     """The loop. Returns z (W, ·) of all rows at the end."""
     center, cosine, l2, _ = compared
-    kind, labels_pull = moved
+    kind = moved
     n_iter, scale, sigma, kappa = numbers
     n_way = len(shots)
     width = len(gram)
@@ -169,7 +169,7 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
             n[c] *= weight
             for j in range(n_rows):
                 t[c, j] = weight * z[c, j]
-            for i in range(len(labels) if labels_pull else 0):
+            for i in range(len(labels) if moves else 0):
                 t[c, n_rows + i] = real(2 * (labels[i] == c)) - z[c, n_rows + i]
             _mix(M[c], t[c], factor, m, real(1) - sigma, sigma / max(shots[c] + kappa * r + n[c], tiny))
         if moves:
