@@ -118,7 +118,7 @@ def test_sums_do_not_drift_with_many_float32_rows():
     table = torch.rand(100_000, 4, generator=torch.Generator().manual_seed(0))
     shots = torch.ones(2, 1, dtype=torch.float64)  # scale 0: every row counts the same for both classes
     *_, model = learn(
-        Rule("euclid", 0.0, 1),
+        Rule(similarity="euclid", scale=0.0, n_iter=1),
         (torch.zeros(2, 4), torch.eye(2)),
         powered_rows(Slices(table.numpy(), np.arange(len(table)), 64), 0.5, "off", torch.float32, "cpu"),
         shots,

@@ -41,7 +41,7 @@ Calibrated = tuple[Tensor, Tensor]
 """u (…, n, D) and the factors (…, n, 1) with x = factor·u + μ."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """The choices of one method. Settings are checked by the methods (`settings`)."""
 
