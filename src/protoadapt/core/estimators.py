@@ -211,7 +211,7 @@ class BAPAClassifier(PrototypeClassifier):
     its own.
 
     discover=True looks for rows of no class in `classes_` (`methods.unnamed`), kinds without a name and strays, and
-    measures how sure the answers are, unless the class sizes are given, which leaves no room for others. `predict`
+    measures how reliable the answers are, unless the class sizes are given, which leaves no room for others. `predict`
     gives the likeliest class with a name in any case. After `fit` then:
 
     n_unnamed_       number of groups without a name; prototypes_ and class_bias_ have them last
@@ -275,7 +275,7 @@ class BAPAClassifier(PrototypeClassifier):
         labels, begun = unnamed.with_groups(y, *seeds.shape)
         for model in self._steps(x, labels, arrays, (some[seeds.flatten()], begun)):
             yield model
-        self.temperature_, self.least_density_ = unnamed.sureness(model, some, y)
+        self.temperature_, self.least_density_ = unnamed.temperature_and_threshold(model, some, y)
 
 
 class CIPAClassifier(PrototypeClassifier):

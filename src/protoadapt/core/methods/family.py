@@ -78,14 +78,14 @@ def learn(
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     labelled_mass = shots + rule.kappa * r  # K + k
-    nameless = r if rule.sizes == "estimated" else torch.zeros_like(r)  # mass of the class without a name
+    nameless_mass = r if rule.sizes == "estimated" else torch.zeros_like(r)  # mass of the class without a name
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
     class_sums = no_sum + y @ x  # S°
 
-    def mean_of_classes(n: Tensor, raw: Tensor) -> Tensor:
-        """A centre that does not follow the classes' sizes; raw: Σ z x."""
-        means = (SUPPORT_WEIGHT * class_sums + raw) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
+    def mean_of_classes(n: Tensor, total: Tensor) -> Tensor:
+        """A centre that does not follow the classes' sizes; total: Σ z x."""
+        means = (SUPPORT_WEIGHT * class_sums + total) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
         return (known * means).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
 
     centers = (mean_of_classes(no_rows, no_sum),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
@@ -105,9 +105,9 @@ def learn(
         yield model
         if step == rule.n_iter:
             return
-        one_pass = partial(_one_pass, model=model, nameless=nameless, moves=moves)
+        one_pass = partial(_one_pass, model=model, nameless_mass=nameless_mass, moves=moves)
         start = (no_rows, no_sum, no_sum if moves else no_rows)  # without the third sum where the centre stays
-        n, pull, raw = calibrated.sums(one_pass, start)
+        n, pull, offset = calibrated.sums(one_pass, start)
         if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
@@ -115,24 +115,24 @@ def learn(
             own = no_sum + _with_pull(x, y, model)  # S + R
         estimate = (own + pull) / (labelled_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
-        center = mean_of_classes(n, raw + n * model.center) if moves else model.center
+        center = mean_of_classes(n, offset + n * model.center) if moves else model.center
         bias = model.bias
         if rule.sizes in ("given", "estimated"):
-            bias, nameless = sizes(rule.sizes == "given", n, bias, prior, r)
+            bias, nameless_mass = next_bias(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
 
-def _one_pass(block: Calibrated, model: PrototypeModel, nameless: Tensor, moves: bool) -> tuple[Tensor, ...]:
+def _one_pass(block: Calibrated, model: PrototypeModel, nameless_mass: Tensor, moves: bool) -> tuple[Tensor, ...]:
     """n, Σ z u and, where the centre moves, Σ z (x − μ), of a block."""
     u, factor = block
-    z = assigned(model.scores(u), nameless)
+    z = assigned(model.scores(u), nameless_mass)
     n = z.sum(-1, keepdim=True)
     return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
 
 
-def assigned(logits: Tensor, nameless: Tensor) -> Tensor:
+def assigned(logits: Tensor, nameless_mass: Tensor) -> Tensor:
     """z = exp l_c / (r + Σ exp l) (…, W, n): softmax, but for the rows that belong to the class without a name."""
-    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - nameless.to(logits).log()).sigmoid()
+    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - nameless_mass.to(logits).log()).sigmoid()
 
 
 def _with_pull(x: Tensor, y: Tensor, model: PrototypeModel) -> Tensor:
@@ -192,7 +192,7 @@ def _plan(z: Tensor, grown: Tensor) -> tuple[Tensor, Tensor]:
     return (grown[..., :1] * z / now).sum(-1, keepdim=True), moved.sum(-1, keepdim=True)
 
 
-def sizes(given: bool, n: Tensor, bias: Tensor, prior: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+def next_bias(given: bool, n: Tensor, bias: Tensor, prior: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     """ℓ (…, W) and the mass of the class without a name (…, 1, 1) after a step with sizes n (…, W, 1).
 
     Where sizes are given, or found equal, a round of Sinkhorn's iteration (Cuturi, 2013) adds log(N π_c / n_c), and
