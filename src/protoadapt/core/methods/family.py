@@ -63,6 +63,11 @@ class Rule:
     class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
 
+    @property
+    def queries_are_centred(self) -> bool:
+        """Whether queries beside unlabelled rows are calibrated about μ."""
+        return self.query_center == "unlabeled" or self.center == "classes"
+
 
 def learn(
     rule: Rule, labelled: Labelled, rows: Holder, shots: Tensor, starts: Labelled | None = None
@@ -247,7 +252,6 @@ def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
 def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W), without the twin. Beside unlabelled rows queries never see their own mean (inductive)."""
     *_, model = prototype_path(episodes, rule)
-    queries_are_raw = rule.query_center == "none" and rule.center != "classes"
-    if episodes.unlabeled_index is not None and queries_are_raw:
+    if episodes.unlabeled_index is not None and not rule.queries_are_centred:
         model = replace(model, center=torch.zeros_like(model.center))
     return model.scores(model.prepare(episodes.query)).softmax(-2).mT

@@ -59,7 +59,7 @@ def _choices(rule: Rule, n_way: int, rows: Tensor) -> _Choices:
         center=PLACES.index(rule.center),
         cosine=rule.similarity == "cosine",
         l2=bool(rule.l2),
-        queries_are_centred=rule.query_center == "unlabeled" or rule.center == "classes",
+        queries_are_centred=rule.queries_are_centred,
         sizes=SIZES.index(rule.sizes),
         n_iter=int(rule.n_iter),
         scale=scale,
