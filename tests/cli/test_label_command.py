@@ -63,6 +63,16 @@ def test_label_then_predict(protoadapt, folder, model):
     assert r"caf\xe9\x1b[31m.png" in out
 
 
+@pytest.mark.parametrize("label", ["red", "unknown"])
+def test_a_label_that_a_person_gave_explains_itself(protoadapt, folder, model, label):
+    places = ["--images", "images", "--out", "out", "--model", model]
+    protoadapt("label", "--support", "support", *places)
+    correct(folder / "out" / "labels.csv", "day 0/blue-0.png", label)
+    both = ["--support", "support", "--support", "out/labels.csv"]
+    out, _ = protoadapt("label", *both, *places, "--explain", "images/day 0/blue-0.png")
+    assert f"day 0/blue-0.png: {label} (labelled by you)\n" in out
+
+
 def test_predictions_with_a_report_and_sorted_pictures(protoadapt, folder, model, without_paths):
     protoadapt("label", "--support", "support", "--images", "images/day 0", "--out", "out", "--model", model)
     new = ("predict", "out/classifier.safetensors", "images")

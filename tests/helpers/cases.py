@@ -8,7 +8,7 @@ import torch
 
 from protoadapt.core.episodes import Episodes
 from protoadapt.core.features import BASE
-from protoadapt.core.methods import METHODS
+from protoadapt.core.methods import METHODS, declarations
 
 
 def clouds(
@@ -91,10 +91,7 @@ def slow(loop, episodes: Episodes, **arguments) -> torch.Tensor:
     return torch.from_numpy(np.stack(answers))
 
 
-STEPS = dict.fromkeys(("tim_gd", "alpha_tim", "tim_adm"), "n_iter") | {"transductive_fine_tuning": "n_epochs"}
-"""The setting that counts the steps of a method that takes long."""
-
-
 def shortened(name: str, steps: int) -> dict[str, int]:
-    """Arguments with which a slow method takes so many steps; none for other methods."""
-    return {STEPS[name]: steps} if name in STEPS else {}
+    """Arguments with which a method that takes more steps takes so many; none for other methods."""
+    counts = (declared for key, declared in declarations(METHODS[name]).items() if key in ("n_iter", "n_epochs"))
+    return {declared.name: steps for declared in counts if declared.default > steps}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from protoadapt.core.errors import UserError
-from protoadapt.labeling.classifier import Answers
+from protoadapt.core.prototype_model import Answers
 from protoadapt.labeling.outputs import UNLABELED, labels_csv_text, picture_records
 from protoadapt.labeling.support import IN_FOLDER, IN_TABLE, ON_PAGE, read_support
 
@@ -91,7 +91,7 @@ def test_guesses_come_back_only_where_somebody_changed_them(tmp_path, paint):
 def test_a_class_called_like_a_mark_is_guessed_like_any(tmp_path, paint, name):
     paint(tmp_path / "given.png", "red")
     paint(tmp_path / "guessed.png", "red")
-    sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.full(2, -1), np.zeros(2, bool))
+    sure = Answers(np.array([[0, 1]] * 2), np.array([[1.0, 0.0]] * 2), np.ones(2), np.full(2, -1))
     for origin in (IN_FOLDER, IN_TABLE, ON_PAGE):
         codes = np.array([0, UNLABELED])
         records = picture_records(["given.png", "guessed.png"], sure, codes, [name, "dog"], np.full(2, origin))

@@ -25,7 +25,7 @@ from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED
+from protoadapt.labeling.outputs import UNLABELED, codes_of
 from protoadapt.labeling.suggest import centred, next_record, suggest
 from protoadapt.labeling.support import ON_PAGE
 
@@ -162,7 +162,7 @@ def name_board(board: Board, metadata: Mapping[str, Any], paths: bool = False) -
     ordered, rows = _ordered(board)
     row = np.empty(len(board.pictures), np.int64)
     row[ordered] = np.arange(len(ordered))
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    number = codes_of(classes)
     codes = np.array([number.get(board.labels.get(place, ""), UNLABELED) for place in ordered])
     names = [to_text(board.pictures[place].name) for place in board.present]
     table = (row[board.present], rows, codes, classes, metadata)

@@ -71,7 +71,7 @@ def label_command(
 
 def _explanation(one: Mapping[str, Any]) -> list[str]:
     """Why a picture is called what it is, in lines."""
-    said = "labelled by you" if one["support"] else f"{one['confidence']:.0%}, next {one['runner_up']}"
+    said = "labelled by you" if one["by_you"] else f"{one['confidence']:.0%}, next {one['runner_up']}"
     group = f"it looks like others of a kind without a name, {one['group']}" if one["group"] else ""
     density = f"density {one['density']:.2f}"
     if one["threshold"] is not None:

@@ -25,7 +25,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from protoadapt.core import prototype_model
 from protoadapt.core.arrays import check_scale, check_size, checked_device, refuse_mask
 from protoadapt.core.errors import UserError
 from protoadapt.core.methods import unnamed
@@ -37,7 +36,16 @@ from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Slices, kept, powered_rows, sampled
 from protoadapt.core.methods.settings import Setting, declarations
 from protoadapt.core.partial_labels import encode, warn_of_one_class, warn_of_ordinary_folds
-from protoadapt.core.prototype_model import HAS_NAME, PrototypeModel, block_size, group_of, named, power_transform
+from protoadapt.core.prototype_model import (
+    HAS_NAME,
+    Answers,
+    PrototypeModel,
+    as_numpy,
+    block_size,
+    decide,
+    power_transform,
+    softmax,
+)
 
 FLOATS = [np.float32, np.float64]
 """Computed with as they come; every other type becomes the first."""
@@ -62,7 +70,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
     power, beta = "off", 0.5  # of methods that take raw features
     method: ClassVar[Callable[..., Tensor]]  # whose settings these are
     device: str
-    n_unnamed_, temperature_ = 0, 1.0  # see BAPAClassifier
+    n_unnamed_, temperature_, least_density_ = 0, 1.0, -np.inf  # see BAPAClassifier
 
     @abstractmethod
     def _rule(self) -> Rule:
@@ -85,7 +93,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         """
         X, codes = self._partly_labelled(X, y)
         self._keep(self._learn(*self._divided(X, codes)), X.dtype)
-        self.two_best_, self.two_best_proba_ = self._two_best(X)
+        self.two_best_, self.two_best_proba_, *_ = self._decided(X)
         self.transduction_ = self.classes_[np.where(codes < 0, self.two_best_[:, 0], codes)]
         return self
 
@@ -117,13 +125,14 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
 
     def predict(self, X) -> np.ndarray:
         """(n): the likeliest class of each row; the first of those that tie."""
-        best, _ = self._two_best(self._checked(X))
-        return self.classes_[best[:, 0]]
+        answers = self._decided(self._checked(X))
+        return self.classes_[answers.best[:, 0]]
 
     def predict_proba(self, X) -> np.ndarray:
         """(n, W), in the order of classes_."""
-        (answer,) = self._answers(self._checked(X), lambda scores: (self._of_named(scores).softmax(1),))
-        return answer
+        blocks = self._logits(self._checked(X))
+        n_classes = len(self.classes_)
+        return np.concatenate([as_numpy(softmax(logits[:, :n_classes] / self.temperature_)) for logits in blocks])
 
     def score(self, X, y, sample_weight=None) -> float:
         """The accuracy on the rows of X (n, D) that have a label in y (n); rows without one are not counted."""
@@ -190,22 +199,17 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator, ABC):
         check_size(X, self.center_.dtype.itemsize)  # rows are computed with as those that were fitted
         return X
 
-    def _answers(self, X: np.ndarray, function: Callable[[Tensor], Iterable[Tensor]]) -> list[np.ndarray]:
-        """What a function makes of the rows' logits (n, W + n_unnamed_), which are in the type of what was fitted."""
+    def _logits(self, X: np.ndarray) -> Iterator[Tensor]:
+        """The logits (n, W + n_unnamed_) of blocks of rows, in the type of what was fitted."""
         model = self.model
         size = block_size(len(self.classes_), X.shape[1])
-        blocks = []
         for start in range(0, len(X), size):
             x = self._powered(X[start : start + size].astype(self.center_.dtype))  # a copy: X may be read-only
-            scores = model.scores(model.prepare(x)).mT
-            blocks.append([part.cpu().numpy() for part in function(scores)])
-        return [np.concatenate(parts) for parts in zip(*blocks)]
+            yield model.scores(model.prepare(x)).mT
 
-    def _two_best(self, X: np.ndarray) -> list[np.ndarray]:
-        return self._answers(X, lambda scores: prototype_model.two_best(self._of_named(scores)))
-
-    def _of_named(self, scores: Tensor) -> Tensor:
-        return named(scores, len(self.classes_), self.temperature_)
+    def _decided(self, X: np.ndarray) -> Answers:
+        settings = len(self.classes_), self.temperature_, self.least_density_
+        return Answers.joined(decide(logits, *settings) for logits in self._logits(X))
 
 
 class BAPAClassifier(PrototypeClassifier):
@@ -217,7 +221,7 @@ class BAPAClassifier(PrototypeClassifier):
     its own.
 
     discover=True looks for rows of no class in `classes_` (`methods.unnamed`), kinds without a name and strays, and
-    measures how sure the answers are, unless the class sizes are given, which leaves no room for others. `predict`
+    measures how reliable the answers are, unless the class sizes are given, which leaves no room for others. `predict`
     gives the likeliest class with a name in any case. After `fit` then:
 
     n_unnamed_       number of groups without a name; prototypes_ and class_bias_ have them last
@@ -264,9 +268,7 @@ class BAPAClassifier(PrototypeClassifier):
 
     def predict_unnamed(self, X) -> np.ndarray:
         """(n): HAS_NAME for a row of a class in classes_, STRAY for one of no class, or the number of its group."""
-        known = len(self.classes_), self.least_density_
-        (answer,) = self._answers(self._checked(X), lambda scores: (group_of(scores, *known),))
-        return answer
+        return self._decided(self._checked(X)).group
 
     def _learn(self, x: Tensor, y: Tensor, arrays: Iterable[np.ndarray]) -> Iterator[PrototypeModel]:
         self.n_unnamed_, self.temperature_, self.least_density_ = 0, 1.0, -np.inf
@@ -281,7 +283,7 @@ class BAPAClassifier(PrototypeClassifier):
         labels, begun = unnamed.with_groups(y, *seeds.shape)
         for model in self._steps(x, labels, arrays, (some[seeds.flatten()], begun)):
             yield model
-        self.temperature_, self.least_density_ = unnamed.sureness(model, some, y)
+        self.temperature_, self.least_density_ = unnamed.temperature_and_threshold(model, some, y)
 
 
 class CIPAClassifier(PrototypeClassifier):

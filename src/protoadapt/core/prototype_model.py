@@ -8,8 +8,9 @@ Axes: W classes, D dimensions, n rows.
 """
 
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -102,6 +103,29 @@ def prepared_rows(rows: Array, center: Array, l2: bool) -> Array:
     return about(rows, center, l2)[0]
 
 
+class Answers(NamedTuple):
+    """The answers to n rows."""
+
+    best: np.ndarray  # (n, 2): the two likeliest classes
+    probability: np.ndarray  # (n, 2): their probabilities
+    density: np.ndarray  # (n): log Σ_c exp l_c
+    group: np.ndarray  # (n): HAS_NAME, STRAY or the number of its group from 0
+
+    @property
+    def unknown(self) -> np.ndarray:
+        """(n): whether it may belong to none of the classes."""
+        return self.group != HAS_NAME
+
+    def at(self, places: Any) -> "Answers":
+        """The answers to some of the rows."""
+        return Answers(*(part[places] for part in self))
+
+    @classmethod
+    def joined(cls, blocks: Iterable["Answers"]) -> "Answers":
+        """The answers to the rows of all blocks, of which there is one at least."""
+        return cls(*map(np.concatenate, zip(*blocks)))
+
+
 @dataclass(frozen=True)
 class PrototypeModel:
     """What answers a power-transformed row x: u = x − center, of unit length if `l2`, then softmax over the classes of
@@ -140,12 +164,6 @@ def slack(scores: Array) -> Array:
     return xp.finfo(scores.dtype).eps ** 0.75 * xp.clip(size, 1, None)
 
 
-def named(logits: Array, n_classes: int, temperature: float) -> Array:
-    """The logits (n, W) whose softmax says how sure a name is, of logits (n, C) of classes and groups: which of the
-    classes it is if it is of one. Whether it is, `group_of` says."""
-    return logits[:, :n_classes] / temperature
-
-
 def two_best(scores: Array) -> tuple[Array, Array]:
     """The two likeliest classes of each row of logits (n, W), best first, and their probabilities: (n, 2), or (n, 1)
     where there is one class.
@@ -164,12 +182,17 @@ def two_best(scores: Array) -> tuple[Array, Array]:
     return chosen, softmax(scores)[rows[:, None], chosen]
 
 
-def group_of(logits: Array, n_classes: int, least_density: float) -> Array:
-    """(n): of each row of logits (n, C) the number of its group from 0, as the columns after the classes are groups;
-    where a class is likeliest HAS_NAME, or STRAY if the row's density is below `least_density`."""
-    xp = library(logits)
+def decide(logits: Array, n_classes: int, temperature: float, threshold: float) -> Answers:
+    """The answers to rows by their logits (n, C); the columns after the classes are groups.
+
+    Probabilities say which class a row is of if it is of one; whether it is, `group` says. Rows whose density is below
+    the threshold are strays, but for those of a group.
+    """
+    xp, density = library(logits), log_density(logits)
+    best, probability = two_best(logits[:, :n_classes] / temperature)
     group = xp.clip(xp.argmax(logits, axis=1) - n_classes, HAS_NAME, None)
-    return xp.where((group == HAS_NAME) & (log_density(logits) < least_density), STRAY, group)
+    group = xp.where((group == HAS_NAME) & (density < threshold), STRAY, group)
+    return Answers(*map(as_numpy, (best, probability, density, group)))
 
 
 def log_density(logits: Array) -> Array:

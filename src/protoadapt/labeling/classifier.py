@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from safetensors import safe_open
@@ -26,7 +26,7 @@ from safetensors.numpy import save
 from protoadapt.core import prototype_model
 from protoadapt.core.errors import UserError, finite, intact, whole
 from protoadapt.core.files import write_bytes
-from protoadapt.core.prototype_model import HAS_NAME, Array, PrototypeModel, as_numpy, library, power_transform
+from protoadapt.core.prototype_model import Answers, Array, PrototypeModel, as_numpy, library, power_transform
 from protoadapt.labeling.names import UNKNOWN, group_name
 from protoadapt.vision.networks.cards import MOST_VIEWS, input_errors
 
@@ -46,20 +46,6 @@ Loaded = tuple[Any, dict[str, Any]]
 """A network and its metadata, as `networks.load` returns them."""
 
 
-class Answers(NamedTuple):
-    """The answers to n rows."""
-
-    best: np.ndarray  # (n, 2): the two likeliest classes
-    probability: np.ndarray  # (n, 2): their probabilities
-    density: np.ndarray  # (n): log Σ_c exp l_c
-    group: np.ndarray  # (n): the number of its group from 0; −1: it is likeliest in a class
-    unknown: np.ndarray  # (n): whether it may belong to none of the classes
-
-    def at(self, places: Any) -> "Answers":
-        """The answers to some of the rows."""
-        return Answers(*(part[places] for part in self))
-
-
 @dataclass(frozen=True)
 class Classifier(PrototypeModel):
     """A fitted classifier of W classes on D features, whose prototypes (C, D) are of the classes, then of the groups.
@@ -77,7 +63,7 @@ class Classifier(PrototypeModel):
     @classmethod
     def of(cls, fitted: "PrototypeClassifier", classes: list[str], model: dict[str, Any]) -> "Classifier":
         """The classifier of a fitted estimator."""
-        least = getattr(fitted, "least_density_", -math.inf)
+        threshold = float(fitted.least_density_)
         return cls(
             **vars(fitted.model),
             classes=classes,
@@ -85,7 +71,7 @@ class Classifier(PrototypeModel):
             beta=float(fitted.beta),
             model=model,
             temperature=float(fitted.temperature_),
-            threshold=float(least) if math.isfinite(least) else None,
+            threshold=threshold if math.isfinite(threshold) else None,
         ).to("cpu")
 
     @property
@@ -108,8 +94,7 @@ class Classifier(PrototypeModel):
             )
         size = prototype_model.block_size(*self.prototypes.shape)
         starts = range(0, max(len(rows), 1), size)
-        parts = [self.decide(self.logits(rows[start : start + size])) for start in starts]
-        return Answers(*(np.concatenate(part) for part in zip(*parts)))
+        return Answers.joined(self.decide(self.logits(rows[start : start + size])) for start in starts)
 
     def logits(self, rows: Array) -> Array:
         """(n, C) of rows (n, D) of features."""
@@ -117,14 +102,11 @@ class Classifier(PrototypeModel):
 
     def decide(self, logits: Array) -> Answers:
         """The answers from logits (n, C)."""
-        xp, n_classes = library(logits), len(self.classes)
-        best, probability = prototype_model.two_best(prototype_model.named(logits, n_classes, self.temperature))
-        if not xp.isfinite(probability).all():
+        threshold = -math.inf if self.threshold is None else self.threshold
+        answers = prototype_model.decide(logits, len(self.classes), self.temperature, threshold)
+        if not np.isfinite(answers.probability).all():
             raise UserError("the classifier's answers are not numbers: its file is damaged, label again to make it")
-        least = -math.inf if self.threshold is None else self.threshold
-        group = prototype_model.group_of(logits, n_classes, least)
-        density, unknown = prototype_model.log_density(logits), group != HAS_NAME
-        return Answers(*map(as_numpy, (best, probability, density, xp.clip(group, HAS_NAME, None), unknown)))
+        return answers
 
     def to(self, device: str) -> "Classifier":
         """The same classifier with tensors in float32 on this device."""

@@ -22,7 +22,15 @@ from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier, load_same
 from protoadapt.labeling.label_methods import described
 from protoadapt.labeling.names import UNKNOWN, to_text
-from protoadapt.labeling.outputs import NONE_OF_CLASSES, SCHEMA, UNLABELED, AnsweredBlock, Progress, skipped_records
+from protoadapt.labeling.outputs import (
+    NONE_OF_CLASSES,
+    SCHEMA,
+    UNLABELED,
+    AnsweredBlock,
+    Progress,
+    codes_of,
+    skipped_records,
+)
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_TABLE, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.vision import networks
@@ -156,7 +164,7 @@ class Collection:
         """The pictures as a classifier names them; method: `name` and `settings`."""
         n_way, no_class, keep = len(self.classes), 0, self.rows_on_disk <= FEW
         found, unknown = np.zeros((2, n_way), np.int64)
-        grouped = np.zeros(1 + len(classifier.groups), np.int64)  # of none first
+        grouped = np.zeros(len(classifier.groups), np.int64)
         sure = 0.0
         reported: list[dict[str, Any]] = []
         featured: list[dict[str, Any]] = []
@@ -167,7 +175,7 @@ class Collection:
             no_class += int((block.codes == NONE_OF_CLASSES).sum())
             found += np.bincount(best[asked], minlength=n_way)
             unknown += np.bincount(best[asked & block.answers.unknown], minlength=n_way)
-            grouped += np.bincount(block.answers.group + 1, minlength=len(grouped))
+            grouped += np.bincount(block.answers.group[block.answers.group >= 0], minlength=len(grouped))
             sure += float(block.answers.probability[asked & ~block.answers.unknown, 0].sum())
             every = block.records(self.classes) if keep else []
             for some, places in ((reported, np.flatnonzero(block.reported)), (featured, block.featured)):
@@ -190,7 +198,7 @@ class Collection:
             "temperature": classifier.temperature,
             "threshold": classifier.threshold,
             "classes": [dict(zip(("name", "support", "found", "unknown"), values)) for values in counts],
-            "unnamed": [dict(zip(("name", "found"), group)) for group in zip(classifier.groups, grouped[1:].tolist())],
+            "unnamed": [dict(zip(("name", "found"), group)) for group in zip(classifier.groups, grouped.tolist())],
             "estimate": None if classifier.threshold is None else right_of_100(sure, int((found - unknown).sum())),
             "no_class": no_class,  # pictures of none of the classes, as people said
             "pictures": reported,
@@ -275,7 +283,7 @@ def parts_collection(
     labels = [*(example_of[name].label for name in names), *(new[i].label for i in embedded)]
     classes, skipped = sorted(set(labels)), [*support.skipped, *broken]
     check_classes(in_folders, classes, skipped)
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    number = codes_of(classes)
     places: dict[int, dict[int, int]] = {}  # part → position → class or NONE_OF_CLASSES
     for name, (part, position, _) in found.items():
         places.setdefault(part, {})[position] = number[example_of[name].label]

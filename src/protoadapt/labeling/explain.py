@@ -7,7 +7,7 @@ import numpy as np
 
 from protoadapt.core.errors import UserError
 from protoadapt.core.prototype_model import as_numpy, unit
-from protoadapt.labeling.names import name_in
+from protoadapt.labeling.names import UNKNOWN, name_in
 
 if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection, Named
@@ -25,8 +25,9 @@ def explained(collection: "Collection", named: "Named", file: str | Path) -> dic
 
     Returns
     -------
-    Its record in labels.json with `threshold`, the density below which a picture is unknown, and `nearest`: the
-    examples that resemble it most, with `file`, `label` and `resemblance`, a cosine about the centre of all classes.
+    Its record in labels.json with `by_you`, whether a person gave the label, which may be "unknown" then; `threshold`,
+    the density below which a picture is unknown; and `nearest`: the examples that resemble it most, with `file`,
+    `label` and `resemblance`, a cosine about the centre of all classes.
 
     Examples
     --------
@@ -45,4 +46,8 @@ def explained(collection: "Collection", named: "Named", file: str | Path) -> dic
         {key: records[examples[i]][key] for key in ("file", "label")} | {"resemblance": round(float(resemblance[i]), 4)}
         for i in np.argsort(-resemblance, kind="stable")[:_EXAMPLES]
     ]
-    return records[asked[0]] | {"threshold": classifier.threshold, "nearest": nearest}
+    record = records[asked[0]]
+    of_no_class = record.get("no_class", False)
+    label = UNKNOWN if of_no_class else record["label"]
+    said = {"label": label, "by_you": record["support"] or of_no_class}
+    return record | said | {"threshold": classifier.threshold, "nearest": nearest}

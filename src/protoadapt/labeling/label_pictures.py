@@ -20,14 +20,14 @@ from protoadapt.core.files import check_output, check_output_folder
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL, outputs
 from protoadapt.labeling.classifier import CLASSIFIER, Loaded, load_classifier, load_same
 from protoadapt.labeling.explain import explained
-from protoadapt.labeling.names import UNKNOWN, name_in, to_text
+from protoadapt.labeling.names import name_in, to_text
 from protoadapt.labeling.outputs import (
-    NONE_OF_CLASSES,
     PARQUET,
     UNLABELED,
     LabelOutput,
     Page,
     Progress,
+    codes_of,
     skipped_records,
 )
 from protoadapt.labeling.parquet import parquet_writer
@@ -120,7 +120,7 @@ def pictures_collection(images: str | Path, examples: Examples, embedded: Embedd
     listed = [*pictures, *(example.file for content, example in example_of.items() if content not in present)]
     content = {file: found for file in listed if (found := content_of[file]) is not None}
     row = {one: place for place, one in enumerate(dict.fromkeys(content.values()))}
-    number = {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+    number = codes_of(classes)
     in_folder = {content_of[example.file] for example in given if not example.by_table}
     real = {os.path.realpath(file): one for file, one in content_of.items()}
 

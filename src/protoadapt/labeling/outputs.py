@@ -17,9 +17,10 @@ import numpy as np
 
 from protoadapt.core import files
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.prototype_model import HAS_NAME, STRAY, Answers
 from protoadapt.core.threads import ahead
 from protoadapt.labeling import support
-from protoadapt.labeling.classifier import CLASSIFIER, Answers, save_classifier
+from protoadapt.labeling.classifier import CLASSIFIER, save_classifier
 from protoadapt.labeling.names import UNKNOWN, class_cell, file_of, from_text, group_name, name_in, to_folder, to_text
 from protoadapt.labeling.sorting import sort_pictures
 from protoadapt.vision.pictures.decode import PREVIEW, THUMB, data_url, shrunk
@@ -58,6 +59,11 @@ UNLABELED, NONE_OF_CLASSES = -1, -2
 (`unknown` is what the classifier suspects.)"""
 
 
+def codes_of(classes: Sequence[str]) -> dict[str, int]:
+    """The numbers of the labels that people may give, UNKNOWN among them."""
+    return {name: code for code, name in enumerate(classes)} | {UNKNOWN: NONE_OF_CLASSES}
+
+
 class AnsweredBlock(NamedTuple):
     """Some pictures with their answers: n pictures, and the features of m unlabelled ones that are in the report."""
 
@@ -73,13 +79,12 @@ class AnsweredBlock(NamedTuple):
 
     def labelled(self) -> "AnsweredBlock":
         """The same with what people said in place of the classifier's answers."""
-        given, (best, probability, density, group, unknown) = self.codes >= 0, self.answers
+        given, (best, probability, density, group) = self.codes >= 0, self.answers
         first = np.where(given, self.codes, best[:, 0])
         said = self.codes != UNLABELED
         sure = np.where(said[:, None], np.array([1.0, 0.0], probability.dtype), probability)
-        unknown = (unknown | (self.codes == NONE_OF_CLASSES)) & ~given
-        group = np.where(said, -1, group)
-        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, density, group, unknown))
+        group = np.where(said, np.where(given, HAS_NAME, STRAY), group)
+        return self._replace(answers=Answers(np.stack([first, best[:, 1]], 1), sure, density, group))
 
     def records(self, classes: Sequence[str], chosen: np.ndarray | slice = slice(None)) -> list[dict[str, Any]]:
         """One dict per picture, of all pictures or of the chosen ones."""
@@ -92,7 +97,8 @@ def picture_records(
 ) -> list[dict[str, Any]]:
     """One dict per picture, of answers in which labels have their place; codes, origin (n) as in `AnsweredBlock`."""
     records = []
-    columns = (part.tolist() for part in (*answers, codes, np.zeros_like(codes) if origin is None else origin))
+    origin = np.zeros_like(codes) if origin is None else origin
+    columns = (part.tolist() for part in (*answers, answers.unknown, codes, origin))
     for name, (first, second), (p, q), density, group, unknown, code, source in zip(names, *columns):
         runner_up = "" if code != UNLABELED else classes[second]
         record = {"file": name, "label": classes[first], "confidence": round(p, 6), "runner_up": runner_up}

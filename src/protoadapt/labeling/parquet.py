@@ -35,15 +35,15 @@ def parquet_writer(
     ):
 
         def add(block: AnsweredBlock) -> None:
-            best, probability, density, group, unknown = block.answers
+            best, probability, density, group = block.answers
             p, q = probability.T
             groups = pa.array([*map(group_name, range(group.max(initial=-1) + 1)), None], pa.string())
-            groups = groups.take(group % len(groups))  # −1: the last, none
+            groups = groups.take(np.where(group < 0, len(groups) - 1, group))  # the last: none
             label = labels.take(np.where(block.codes == NONE_OF_CLASSES, len(classes), best[:, 0]))
             runner_up = labels.take(np.where(block.codes == UNLABELED, best[:, 1], len(classes) + 1))
             place = np.full(len(p), block.part), block.numbers
             sure = p, runner_up, p - q, density
-            columns = (block.names, label, *sure, unknown, groups, block.codes >= 0, *place)
+            columns = (block.names, label, *sure, block.answers.unknown, groups, block.codes >= 0, *place)
             file.write_table(pa.Table.from_pydict(dict(zip(schema.names, columns)), schema))
 
         yield add

@@ -20,26 +20,31 @@ from protoadapt.core.methods.bapa import bapa, mixture_rule
 from protoadapt.core.methods.cipa import cipa
 from protoadapt.core.methods.common import powered
 from protoadapt.core.methods.family import Rule, learn, log_shares, sizes_are_equal
+from protoadapt.core.methods.prototypes import protonet, semi_protonet, soft_kmeans
 from protoadapt.core.methods.pt_map import pt_map, transport_rule
 from protoadapt.core.methods.rows import Holder, Slices, kept, powered_rows
-from protoadapt.core.methods.settings import CENTERS
 from protoadapt.core.prototype_model import two_best
-
-PRIORS = st.sampled_from([None, "equal", "uneven"])
 
 
 @st.composite
 def rules(draw, way):
-    """A rule of any kind."""
+    """Any rule: every choice with every other one, but for a transport about a centre that moves."""
     steps, sigma = draw(st.integers(0, 6)), draw(st.floats(0, 1))
-    prior = {"uneven": list(range(1, way + 1))}.get(draw(PRIORS), draw(st.sampled_from([None, "equal"])))
-    kind = draw(st.sampled_from(["cosine", "euclid", "transport", "mixture"]))
-    if kind == "transport":
-        return transport_rule(steps, sigma, 10.0, prior)
-    if kind == "mixture":
-        return mixture_rule(2 * steps, sigma, 10.0, draw(st.floats(0, 5)), prior)
-    center, query = draw(st.sampled_from(CENTERS)), draw(st.sampled_from(["none", "unlabeled"]))
-    return Rule(kind, 10.0 if kind == "cosine" else 5.0, steps, sigma, center, draw(st.booleans()), query)
+    center = draw(st.sampled_from(twin.PLACES))
+    sizes = [kind for kind in twin.SIZES if center != "classes" or kind != "transport"]
+    similarity = draw(st.sampled_from(["cosine", "euclid"]))
+    return Rule(
+        similarity=similarity,
+        scale=10.0 if similarity == "cosine" else draw(st.sampled_from([5.0, 10.0])),
+        n_iter=steps,
+        sigma=sigma,
+        center=center,
+        l2=draw(st.booleans()),
+        query_center=draw(st.sampled_from(["none", "unlabeled"])),
+        sizes=draw(st.sampled_from(sizes)),
+        class_prior=draw(st.sampled_from([None, "equal", list(range(1, way + 1))])),
+        kappa=draw(st.one_of(st.just(0.0), st.floats(0, 5))),
+    )
 
 
 @st.composite
@@ -96,12 +101,24 @@ def test_the_twin_takes_small_episodes_on_a_cpu(few, monkeypatch):
         torch.testing.assert_close(run(episodes), answer, atol=1e-3, rtol=0)
 
 
+@pytest.mark.parametrize("run", [protonet, semi_protonet, soft_kmeans, cipa, bapa])
+def test_an_empty_list_of_unlabelled_rows_moves_nothing(run):
+    episodes, _ = clouds()
+    index = episodes.query_index
+    empty = replace(episodes, unlabeled_index=index[:, :0])
+    assert not twin.takes(empty)
+    answer = run(empty)
+    assert torch.isfinite(answer).all()
+    alone = run(replace(empty, query_index=index[:, :1]))
+    torch.testing.assert_close(answer[:, :1], alone)
+
+
 def test_sums_do_not_drift_with_many_float32_rows():
     """100,000 rows in float32, one step: the float64 answer to seven digits, though a float32 sum has lost two."""
     table = torch.rand(100_000, 4, generator=torch.Generator().manual_seed(0))
     shots = torch.ones(2, 1, dtype=torch.float64)  # scale 0: every row counts the same for both classes
     *_, model = learn(
-        Rule("euclid", 0.0, 1),
+        Rule(similarity="euclid", scale=0.0, n_iter=1),
         (torch.zeros(2, 4), torch.eye(2)),
         powered_rows(Slices(table.numpy(), np.arange(len(table)), 64), 0.5, "off", torch.float32, "cpu"),
         shots,

@@ -45,7 +45,7 @@ ONE_ROUND = {"pt_map": {"n_iter": 1}}
 def peak(name, episodes):
     counter = Peak()
     with torch.no_grad(), counter:
-        METHODS[name](episodes, **shortened(name, 2), **ONE_ROUND.get(name, {}))
+        METHODS[name](episodes, **(shortened(name, 2) | ONE_ROUND.get(name, {})))
     return counter.most
 
 

@@ -48,7 +48,7 @@ def test_groups_against_the_slow_loop(kinds, spread):
     prepared = model.prepare(rows).numpy()
     v = slow.spread(answer, model.prototypes.numpy(), prepared, LAM)
     assert unnamed.spread(model, model.prepare(rows), torch.from_numpy(answer.T)) == pytest.approx(v, rel=1e-6)
-    temperature, density = unnamed.sureness(model, rows, labels)
+    temperature, density = unnamed.temperature_and_threshold(model, rows, labels)
     n, C = len(rows), 3 + kinds
     v = (n * v + 13.5) / (n + 30)
     assert temperature == pytest.approx(max(0.5, 1.5 * v * (1 + 2**-0.5 / 2) * (1 + 3 * C / n)), rel=1e-6)

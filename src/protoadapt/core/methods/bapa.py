@@ -42,8 +42,6 @@ name (r = 0 in z; k stays κ r). Run to its end in each step, this iteration is 
 `family` is the loop; o and A are its SUPPORT_WEIGHT and CONCENTRATIONS.
 """
 
-from dataclasses import replace
-
 from torch import Tensor
 
 from protoadapt.core.episodes import Episodes
@@ -79,6 +77,14 @@ def bapa(
 
 def mixture_rule(n_iter: int, sigma: float, lam: float, kappa: float, class_prior: settings.Shares) -> Rule:
     """BAPA's choices."""
-    sizes = "estimated" if class_prior is None else "given"
-    start = Rule("euclid", lam, n_iter, sigma, center="classes", l2=True, query_center="unlabeled")
-    return replace(start, sizes=sizes, class_prior=class_prior, kappa=kappa, labels_pull=True)
+    return Rule(
+        similarity="euclid",
+        scale=lam,
+        n_iter=n_iter,
+        sigma=sigma,
+        center="classes",
+        l2=True,
+        sizes="estimated" if class_prior is None else "given",
+        class_prior=class_prior,
+        kappa=kappa,
+    )

@@ -47,4 +47,12 @@ def cipa(
 
 def cosine_rule(n_iter: int, sigma: float, tau: float, center: str, l2: bool, query_center: str = "none") -> Rule:
     """CIPA's choices."""
-    return Rule("cosine", tau, n_iter, sigma, center, l2, query_center)
+    return Rule(
+        similarity="cosine",
+        scale=tau,
+        n_iter=n_iter,
+        sigma=sigma,
+        center=center,
+        l2=l2,
+        query_center=query_center,
+    )

@@ -41,7 +41,7 @@ Calibrated = tuple[Tensor, Tensor]
 """u (…, n, D) and the factors (…, n, 1) with x = factor·u + μ."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Rule:
     """The choices of one method. Settings are checked by the methods (`settings`)."""
 
@@ -49,15 +49,24 @@ class Rule:
     scale: float  # τ or λ
     n_iter: int
     sigma: float = 1.0  # σ, the step
-    center: str = "none"  # μ: each set's own mean ("separate"), that of all rows ("joint"), the support's, or "classes"
+    # μ: 0 ("none"); each set's own mean ("separate"), that of all rows ("joint") or the support's; or that of the class
+    # means, renewed in each step ("classes"), where labelled rows that their class does not claim draw it and push
+    # others off (R)
+    center: str = "none"
     l2: bool = False  # calibrated rows have unit length
-    query_center: str = "none"  # semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0
+    # Semi-supervised only: "unlabeled" calibrates the queries about μ, else about 0; about "classes" in any case.
+    query_center: str = "none"
     # ℓ: 0; of class sizes that are "estimated", beside a class without a name at the centre, with the mass r; of sizes
-    # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport"
+    # that are "given", by a round of Sinkhorn's iteration per step; or by all its rounds, from ℓ = 0: the "transport",
+    # about a μ that stays
     sizes: str = "none"
     class_prior: Shares = None  # the given shares; None: equal
     kappa: float = 0.0  # κ: k = κ r rows at the centre hold each prototype, r = mean_c K_c^(−½)
-    labels_pull: bool = False  # R: labelled rows that their class does not claim draw it, and push others off
+
+    @property
+    def queries_are_centred(self) -> bool:
+        """Whether queries beside unlabelled rows are calibrated about μ."""
+        return self.query_center == "unlabeled" or self.center == "classes"
 
 
 def learn(
@@ -74,14 +83,14 @@ def learn(
     known = (shots > 0).to(shots)  # means over the classes are of those that have labelled rows
     r = (known * shots.clamp_min(1).rsqrt()).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
     labelled_mass = shots + rule.kappa * r  # K + k
-    nameless = r if rule.sizes == "estimated" else torch.zeros_like(r)  # mass of the class without a name
+    nameless_mass = r if rule.sizes == "estimated" else torch.zeros_like(r)  # mass of the class without a name
     prior = shares(rule.class_prior, shots.shape[-2], shots)[:, None]  # π
     moves = rule.center == "classes"
     class_sums = no_sum + y @ x  # S°
 
-    def mean_of_classes(n: Tensor, raw: Tensor) -> Tensor:
-        """A centre that does not follow the classes' sizes; raw: Σ z x."""
-        means = (SUPPORT_WEIGHT * class_sums + raw) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
+    def mean_of_classes(n: Tensor, total: Tensor) -> Tensor:
+        """A centre that does not follow the classes' sizes; total: Σ z x."""
+        means = (SUPPORT_WEIGHT * class_sums + total) / (SUPPORT_WEIGHT * shots + n).clamp_min(TINY)
         return (known * means).sum(-2, keepdim=True) / known.sum(-2, keepdim=True)
 
     centers = (mean_of_classes(no_rows, no_sum),) * 2 if moves else _fixed_centers(rule.center, class_sums, shots, rows)
@@ -101,34 +110,34 @@ def learn(
         yield model
         if step == rule.n_iter:
             return
-        one_pass = partial(_one_pass, model=model, nameless=nameless, moves=moves)
+        one_pass = partial(_one_pass, model=model, nameless_mass=nameless_mass, moves=moves)
         start = (no_rows, no_sum, no_sum if moves else no_rows)  # without the third sum where the centre stays
-        n, pull, raw = calibrated.sums(one_pass, start)
+        n, pull, offset = calibrated.sums(one_pass, start)
         if rule.sizes == "transport":  # whose last round ends with the columns: a plan has the sizes given
             scale = n.sum(-2, keepdim=True) * prior / n.clamp_min(TINY)
             n, pull = scale * n, scale * pull
-        if rule.labels_pull:
+        if moves:
             own = no_sum + _with_pull(x, y, model)  # S + R
         estimate = (own + pull) / (labelled_mass + n).clamp_min(TINY)
         prototypes = (1 - rule.sigma) * model.prototypes + rule.sigma * estimate
-        center = mean_of_classes(n, raw + n * model.center) if moves else model.center
+        center = mean_of_classes(n, offset + n * model.center) if moves else model.center
         bias = model.bias
         if rule.sizes in ("given", "estimated"):
-            bias, nameless = sizes(rule.sizes == "given", n, bias, prior, r)
+            bias, nameless_mass = next_bias(rule.sizes == "given", n, bias, prior, r)
         model = replace(model, center=center, prototypes=prototypes, bias=bias)
 
 
-def _one_pass(block: Calibrated, model: PrototypeModel, nameless: Tensor, moves: bool) -> tuple[Tensor, ...]:
+def _one_pass(block: Calibrated, model: PrototypeModel, nameless_mass: Tensor, moves: bool) -> tuple[Tensor, ...]:
     """n, Σ z u and, where the centre moves, Σ z (x − μ), of a block."""
     u, factor = block
-    z = assigned(model.scores(u), nameless)
+    z = assigned(model.scores(u), nameless_mass)
     n = z.sum(-1, keepdim=True)
     return n, z @ u, (z * like(factor, z).mT) @ u if moves else torch.zeros_like(n)
 
 
-def assigned(logits: Tensor, nameless: Tensor) -> Tensor:
+def assigned(logits: Tensor, nameless_mass: Tensor) -> Tensor:
     """z = exp l_c / (r + Σ exp l) (…, W, n): softmax, but for the rows that belong to the class without a name."""
-    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - nameless.to(logits).log()).sigmoid()
+    return logits.softmax(-2) * (logits.logsumexp(-2, keepdim=True) - nameless_mass.to(logits).log()).sigmoid()
 
 
 def _with_pull(x: Tensor, y: Tensor, model: PrototypeModel) -> Tensor:
@@ -188,7 +197,7 @@ def _plan(z: Tensor, grown: Tensor) -> tuple[Tensor, Tensor]:
     return (grown[..., :1] * z / now).sum(-1, keepdim=True), moved.sum(-1, keepdim=True)
 
 
-def sizes(given: bool, n: Tensor, bias: Tensor, prior: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
+def next_bias(given: bool, n: Tensor, bias: Tensor, prior: Tensor, r: Tensor) -> tuple[Tensor, Tensor]:
     """ℓ (…, W) and the mass of the class without a name (…, 1, 1) after a step with sizes n (…, W, 1).
 
     Where sizes are given, or found equal, a round of Sinkhorn's iteration (Cuturi, 2013) adds log(N π_c / n_c), and
@@ -243,6 +252,6 @@ def prototype_path(episodes: Episodes, rule: Rule) -> Iterator[PrototypeModel]:
 def in_feature_space(episodes: Episodes, rule: Rule) -> Tensor:
     """(E, Q, W), without the twin. Beside unlabelled rows queries never see their own mean (inductive)."""
     *_, model = prototype_path(episodes, rule)
-    if episodes.unlabeled_index is not None and rule.query_center == "none":
+    if episodes.unlabeled_index is not None and not rule.queries_are_centred:
         model = replace(model, center=torch.zeros_like(model.center))
     return model.scores(model.prepare(episodes.query)).softmax(-2).mT

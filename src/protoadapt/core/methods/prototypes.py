@@ -44,9 +44,16 @@ def soft_kmeans(episodes: Episodes, *, n_iter: Steps = 29, tau: DistanceScale = 
 def metric_rule(metric: str, tau: float | None, n_iter: int) -> Rule:
     """The steps of ProtoNet (none) and SemiPN on raw features."""
     usual = 10.0 if metric == "cosine" else 1.0
-    return Rule(metric, usual if tau is None else tau, n_iter)
+    return Rule(similarity=metric, scale=usual if tau is None else tau, n_iter=n_iter)
 
 
 def joint_rule(n_iter: int, tau: float) -> Rule:
     """Soft k-means' choices."""
-    return Rule("euclid", tau, n_iter, center="joint", l2=True, query_center="unlabeled")
+    return Rule(
+        similarity="euclid",
+        scale=tau,
+        n_iter=n_iter,
+        center="joint",
+        l2=True,
+        query_center="unlabeled",
+    )

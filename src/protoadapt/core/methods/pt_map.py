@@ -40,4 +40,13 @@ def pt_map(
 
 def transport_rule(n_iter: int, step: float, lam: float, class_prior: settings.Shares) -> Rule:
     """Every assignment is a transport plan: Sinkhorn's iteration is run to its end in each step."""
-    return Rule("euclid", lam, n_iter, step, center="separate", l2=True, sizes="transport", class_prior=class_prior)
+    return Rule(
+        similarity="euclid",
+        scale=lam,
+        n_iter=n_iter,
+        sigma=step,
+        center="separate",
+        l2=True,
+        sizes="transport",
+        class_prior=class_prior,
+    )

@@ -14,6 +14,7 @@ only answered, then zeros up to a multiple of LANES; each about its first centre
 
 import math
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -29,18 +30,51 @@ from protoadapt.core.threads import thread_pool
 
 _SMALL = 256  # up to so many rows, or the rows' dimension if that is more, the Gram matrix is the cheaper form
 PLACES = (*CENTERS, "classes")
-_SIZES = ("none", "given", "estimated", "transport")
+SIZES = ("none", "given", "estimated", "transport")
 SEPARATE, JOINT, MOVING = map(PLACES.index, ("separate", "joint", "classes"))
-GIVEN, ESTIMATED, TRANSPORT = map(_SIZES.index, ("given", "estimated", "transport"))
+GIVEN, ESTIMATED, TRANSPORT = map(SIZES.index, ("given", "estimated", "transport"))
 LANES = 16  # numbers in a vector; mixtures and the Gram matrix are as wide as a multiple of it
 
 
+class _Choices(NamedTuple):
+    """A `Rule` as the compiled loop takes it."""
+
+    center: int  # of PLACES
+    cosine: bool
+    l2: bool
+    queries_are_centred: bool  # that are only answered
+    sizes: int  # of SIZES
+    n_iter: int
+    scale: np.floating
+    sigma: np.floating
+    kappa: np.floating
+    prior: np.ndarray  # (W)
+
+
+def _choices(rule: Rule, n_way: int, rows: Tensor) -> _Choices:
+    """Of plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice."""
+    prior = shares(rule.class_prior, n_way, rows).numpy()
+    scale, sigma, kappa = np.array([rule.scale, rule.sigma, rule.kappa], prior.dtype)
+    return _Choices(
+        center=PLACES.index(rule.center),
+        cosine=rule.similarity == "cosine",
+        l2=bool(rule.l2),
+        queries_are_centred=rule.queries_are_centred,
+        sizes=SIZES.index(rule.sizes),
+        n_iter=int(rule.n_iter),
+        scale=scale,
+        sigma=sigma,
+        kappa=kappa,
+        prior=prior,
+    )
+
+
 def takes(episodes: Episodes) -> bool:
-    """Whether these episodes are for this loop: on the CPU, and not too many rows for a Gram matrix."""
+    """Whether these episodes are for this loop: on the CPU, with rows that pull, not too many for a Gram matrix."""
     rows = episodes.rows
     helping = episodes.query_index if episodes.unlabeled_index is None else episodes.unlabeled_index
     plain = rows.device.type == "cpu" and rows.dtype in (torch.float32, torch.float64)
-    return plain and helping.shape[1] <= max(rows.shape[1], _SMALL)
+    return plain and 0 < helping.shape[1] <= max(rows.shape[1], _SMALL)
 
 
 def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
@@ -52,17 +86,13 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
     index = torch.cat([pulling, episodes.support_index, apart], 1).numpy()
     labels = episodes.support_labels.contiguous().numpy()
     out = torch.empty(*episodes.query_index.shape, n_way, dtype=rows.dtype).numpy()
-    # Plain types, whatever the caller wrote: sigma=1 and sigma=1.0 must not be compiled twice.
-    compared = (PLACES.index(rule.center), rule.similarity == "cosine", bool(rule.l2), rule.query_center == "unlabeled")
-    moved = (_SIZES.index(rule.sizes), bool(rule.labels_pull))
-    numbers = (int(rule.n_iter), *np.array([rule.scale, rule.sigma, rule.kappa], out.dtype))
-    given = (compared, moved, numbers, shares(rule.class_prior, n_way, rows).numpy())
+    choices = _choices(rule, n_way, rows)
     threads = max(1, min(torch.get_num_threads(), len(out) // 16))
     ends = np.linspace(0, len(out), 2 * threads + 1).astype(int)
 
     def part(bounds: tuple[int, int]) -> None:
         some = slice(*bounds)
-        _adapt(rows.numpy(), index[some], labels[some], pulling.shape[1], *given, out[some])
+        _adapt(rows.numpy(), index[some], labels[some], pulling.shape[1], choices, out[some])
 
     with thread_pool(threads) as pool:  # whoever is done takes the next piece: other threads draw episodes
         list(pool.map(part, pairwise(ends)))
@@ -70,9 +100,8 @@ def adapt_compiled(episodes: Episodes, rule: Rule) -> Tensor:
 
 
 @compiled
-def _adapt(rows, index, labels, n_rows, compared, moved, numbers, prior, out):
+def _adapt(rows, index, labels, n_rows, choices, out):
     n_query, n_way = out.shape[1:]
-    center, _, l2, centred = compared
     n_all, asked = index.shape[1], n_rows + labels.shape[1]
     answered = asked if n_all > asked else 0
     width = (n_all + LANES - 1) // LANES * LANES
@@ -81,18 +110,20 @@ def _adapt(rows, index, labels, n_rows, compared, moved, numbers, prior, out):
     length2 = np.zeros(width, rows.dtype)
     for e in range(len(out)):
         shots = np.bincount(labels[e], minlength=n_way).astype(rows.dtype)
-        s_mean, u_mean = _first_centers(rows, index[e, n_rows:asked], labels[e], index[e, :n_rows], center, shots)
-        apart_mean = u_mean if centred else u_mean * 0
+        s_mean, u_mean = _first_centers(
+            rows, index[e, n_rows:asked], labels[e], index[e, :n_rows], choices.center, shots
+        )
+        apart_mean = u_mean if choices.queries_are_centred else u_mean * 0
         for j in range(n_all):
             row = rows[index[e, j]]
             mean = u_mean if j < n_rows else s_mean if j < asked else apart_mean
             length2[j] = dot(row, row)
             for d in range(len(row)):
                 x[j, d] = row[d] - mean[d]
-        gram_tiles(x, gram, 0 if numbers[0] else n_rows)
-        if not l2:
+        gram_tiles(x, gram, 0 if choices.n_iter else n_rows)
+        if not choices.l2:
             length2[:] = 0  # no row is at the centre, however near it is
-        z = _steps(gram, length2, labels[e], shots, n_rows, len(x), compared, moved, numbers, prior)
+        z = _steps(gram, length2, labels[e], shots, n_rows, len(x), choices)
         out[e] = z[:, answered : answered + n_query].T
 
 
@@ -120,20 +151,19 @@ def _add(total, weight, row):
 
 
 @compiled
-def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, numbers, prior):
+def _steps(gram, length2, labels, shots, n_rows, n_used, choices):
     """The loop. Returns z (W, ·) of all rows at the end."""
-    center, cosine, l2, _ = compared
-    kind, labels_pull = moved
-    n_iter, scale, sigma, kappa = numbers
+    sizes, cosine, n_iter, sigma, prior = choices.sizes, choices.cosine, choices.n_iter, choices.sigma, choices.prior
     n_way = len(shots)
     width = len(gram)
     real = gram.dtype.type
-    moves = center == MOVING
+    moves = choices.center == MOVING
     tiny = real(TINY)
     known = (shots > 0).sum()
     asked = n_rows + len(labels)
     r = (real(1) / np.sqrt(shots[shots > 0])).sum() / real(known)
-    nameless = r if kind == ESTIMATED else real(0)
+    labelled_mass = shots + choices.kappa * r
+    nameless_mass = r if sizes == ESTIMATED else real(0)
     M = aligned(n_way + 2, width, gram)  # of the prototypes, the centre's m, and one to make them even in number
     V = aligned(n_way + 2, width, gram)
     m = M[n_way]
@@ -141,49 +171,49 @@ def _steps(gram, length2, labels, shots, n_rows, n_used, compared, moved, number
     z = aligned(n_way, width, gram)
     n = np.zeros(n_way, gram.dtype)
     bias = np.zeros(n_way, gram.dtype)
-    inverse = np.empty(width, gram.dtype)
-    factor = inverse if l2 else np.ones(width, gram.dtype)
-    _lengths(gram, length2, m, V[n_way], inverse)
+    inverse_length = np.empty(width, gram.dtype)
+    inverse_factor = inverse_length if choices.l2 else np.ones(width, gram.dtype)
+    _lengths(gram, length2, m, V[n_way], inverse_length)
     for i in range(len(labels)):
         t[labels[i], n_rows + i] = 1
     for c in range(n_way):
-        _mix(M[c], t[c], factor, m, real(0), real(1) / max(shots[c] + kappa * r, tiny))
+        _mix(M[c], t[c], inverse_factor, m, real(0), real(1) / max(labelled_mass[c], tiny))
     for step in range(n_iter + 1):
         V[:] = 0
         add_weighted(M[: (n_way + moves + 1) // 2 * 2], gram, n_used, V)
         if moves:
-            _lengths(gram, length2, m, V[n_way], inverse)
+            _lengths(gram, length2, m, V[n_way], inverse_length)
         for c in range(n_way):
-            along, pm = inverse if cosine else factor, dot(V[c], m) if moves else real(0)
-            _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, scale, z[c])
-            for j in range(width if kind in (GIVEN, ESTIMATED) else 0):
+            along, pm = inverse_length if cosine else inverse_factor, dot(V[c], m) if moves else real(0)
+            _logits(V[c], along, pm, max(dot(M[c], V[c]), real(0)), cosine, choices.scale, z[c])
+            for j in range(width if sizes in (GIVEN, ESTIMATED) else 0):
                 z[c, j] += bias[c] if j < n_rows or j >= asked else real(0)  # labelled rows: without ℓ
-        _softmax(z, n_rows, nameless if step < n_iter else real(0))  # the answer names every row
-        if kind == TRANSPORT:
+        _softmax(z, n_rows, nameless_mass if step < n_iter else real(0))  # the answer names every row
+        if sizes == TRANSPORT:
             _transport(z, n_rows, prior)
         if step == n_iter:
             break
         for c in range(n_way):
             n[c] = z[c, :n_rows].sum()
-            weight = real(n_rows) * prior[c] / max(n[c], tiny) if kind == TRANSPORT else real(1)
+            weight = real(n_rows) * prior[c] / max(n[c], tiny) if sizes == TRANSPORT else real(1)
             n[c] *= weight
             for j in range(n_rows):
                 t[c, j] = weight * z[c, j]
-            for i in range(len(labels) if labels_pull else 0):
+            for i in range(len(labels) if moves else 0):
                 t[c, n_rows + i] = real(2 * (labels[i] == c)) - z[c, n_rows + i]
-            _mix(M[c], t[c], factor, m, real(1) - sigma, sigma / max(shots[c] + kappa * r + n[c], tiny))
+            _mix(M[c], t[c], inverse_factor, m, real(1) - sigma, sigma / max(labelled_mass[c] + n[c], tiny))
         if moves:
             _mean_of_classes(z, labels, shots, n, n_rows, known, m)
-        if kind in (GIVEN, ESTIMATED):
+        if sizes in (GIVEN, ESTIMATED):
             total = n.sum()
             spread = ((n - total / n_way) ** 2 + 1).sum()
-            nameless = real(0)
-            if kind == GIVEN or spread < (n_way - 1) * total / n_way:
+            nameless_mass = real(0)
+            if sizes == GIVEN or spread < (n_way - 1) * total / n_way:
                 for c in range(n_way):
                     bias[c] += real(math.log(total * prior[c] / max(n[c], tiny)))
             else:
                 _log_shares(n, bias)
-                nameless = r
+                nameless_mass = r
     return z
 
 
@@ -200,27 +230,27 @@ def _mean_of_classes(z, labels, shots, n, n_rows, known, m):
 
 
 @compiled
-def _lengths(gram, length2, m, Gm, inverse):
+def _lengths(gram, length2, m, Gm, inverse_length):
     """1/‖x − μ‖ of every row, or 0 for a row at the centre; length2: ‖x‖² before any centring."""
     real, mm = gram.dtype.type, dot(m, Gm)
     rounding = real(1e-12 if real(16777217) != real(16777216) else 4e-6)  # of lengths from products
-    for j in range(len(inverse)):
+    for j in range(len(inverse_length)):
         left = gram[j, j] - real(2) * Gm[j] + mm
         least = max(real(ROUNDING**2) * length2[j], rounding * (gram[j, j] + mm) if mm > 0 else real(0))
-        inverse[j] = real(1) / real(math.sqrt(left)) if left > least else real(0)
+        inverse_length[j] = real(1) / real(math.sqrt(left)) if left > least else real(0)
 
 
 @compiled
-def _mix(a, t, factor, m, keep, rate):
+def _mix(a, t, inverse_factor, m, keep, rate):
     """a ← keep·a + rate·Σ_j t_j u_j, as mixtures."""
-    total = dot(t, factor)
+    total = dot(t, inverse_factor)
     for j in range(len(a)):
-        a[j] = keep * a[j] + rate * (t[j] * factor[j] - total * m[j])
+        a[j] = keep * a[j] + rate * (t[j] * inverse_factor[j] - total * m[j])
 
 
 @compiled
 def _logits(inner, along, pm, p2, cosine, scale, out):
-    """τ·cos(u, p) or λ(2u·p − ‖p‖²) for inner = x·p, pm = μ·p, and `along` 1/‖x − μ‖, or u's factor."""
+    """τ·cos(u, p) or λ(2u·p − ‖p‖²) for inner = x·p, pm = μ·p, and `along` 1/‖x − μ‖, or u's inverse factor."""
     real = inner.dtype.type
     slope = scale / max(real(math.sqrt(p2)), real(TINY)) if cosine else real(2) * scale
     shift = real(0) if cosine else scale * p2
@@ -229,16 +259,16 @@ def _logits(inner, along, pm, p2, cosine, scale, out):
 
 
 @compiled
-def _softmax(z, n_rows, nameless):
-    """Softmax (W, ·) over the classes, in place; the first n_rows share with a class of mass `nameless` at logit 0."""
+def _softmax(z, n_rows, nameless_mass):
+    """Softmax (W, ·) over the classes, in place; the first n_rows share with a class of that mass at logit 0."""
     n_way, width = z.shape
     top, total = z[0].copy(), np.zeros(width, z.dtype)
     for c in range(1, n_way):
         for j in range(width):
             top[j] = max(top[j], z[c, j])
-    for j in range(n_rows if nameless > 0 else 0):
+    for j in range(n_rows if nameless_mass > 0 else 0):
         top[j] = max(top[j], z.dtype.type(0))
-        total[j] = nameless * fast_exp(-top[j])
+        total[j] = nameless_mass * fast_exp(-top[j])
     for c in range(n_way):
         for j in range(width):
             z[c, j] = fast_exp(z[c, j] - top[j])

@@ -1,4 +1,4 @@
-"""Unnamed classes: groups of unlabelled rows that belong to no class with a name, and how sure the names are.
+"""Unnamed classes: groups of unlabelled rows that belong to no class with a name, and how reliable the names are.
 
 BAPA's mixture (`bapa`) can say by itself that a class is missing: a class without labelled rows is added wherever the
 bound on the evidence rises by enough. W named classes with K_c labelled rows, n unlabelled rows, r and k as there;
@@ -15,7 +15,7 @@ the third the evidence of the class sizes with the concentration averaged out.
 **Candidates.** Where a fit ends depends on where it begins. k-means splits the unlabelled rows into W + 16 clusters
 once, and the ten rows nearest to each centre are a *seed*: they stand for labelled rows in the first prototype of one
 more class, and are free from then on. All seeds of a round are one batch of fits, each from the beginning: a fit that
-goes on from another one stays where that has settled.
+goes on from another one stays where that has ended.
 
 **Choice.** An unnamed class may not live on the examples of a named one. What it takes of them, in classes' worths, is
 share = Σ_s softmax_c(l − ℓ)_s / K_{y_s} for the new class c, and
@@ -28,7 +28,7 @@ The best seed is accepted if its score is above 12; the twelve next best are the
 Over the rows of named classes let m be its median and d = m − its 16 % quantile, one standard deviation of a Gaussian,
 whatever lies far below. Rows with e < m − 2.25 d are strays.
 
-**How sure.** λ says that rows lie about their prototype with variance 1/2λ per direction. Along the C − 1 directions
+**Reliability.** λ says that rows lie about their prototype with variance 1/2λ per direction. Along the C − 1 directions
 between the prototypes, which alone decide on names, they are found to lie with v times that:
 
     v = 2λ Σ_qc z_qc ‖B (u_q − m_c)‖² / (n (C − 1)),   m_c = Σ_q z_qc u_q / n_c
@@ -139,7 +139,7 @@ def share_of_examples(model: PrototypeModel, x: Tensor, y: Tensor) -> Tensor:
     return logits.softmax(-2)[..., -1, :].double() @ (y.double() / y.double().sum(1, keepdim=True).clamp_min(1)).sum(0)
 
 
-def sureness(model: PrototypeModel, rows: Tensor, y: Tensor) -> tuple[float, float]:
+def temperature_and_threshold(model: PrototypeModel, rows: Tensor, y: Tensor) -> tuple[float, float]:
     """T, and the density that strays are below, from unlabelled rows (n, D); y (W, S): the labelled ones."""
     u, shots = model.prepare(rows), y.double().sum(1)
     logits, n = model.scores(u), len(rows)
