@@ -57,3 +57,37 @@ def spread(z, p, u, lam):
     means = [sum(z[i, c] * u[i] for i in range(len(u))) / z[:, c].sum() for c in range(len(p))]
     squares = sum(z[i, c] * np.sum(((u[i] - means[c]) @ basis) ** 2) for i in range(len(u)) for c in range(len(p)))
     return 2 * lam * squares / (len(u) * (len(p) - 1))
+
+
+def first_bound(u, groups, scale=16.0, mass=8.0):
+    """F₀ of rows u divided into lists of rows."""
+    total = 0.0
+    for of in groups:
+        pull = u[of].sum(axis=0)
+        total += scale * pull @ pull / (mass + len(of)) + len(of) * np.log(len(of))
+    return total
+
+
+def first_groups(rows, clusters, rounds=10, fewest=3):
+    """Groups of rows of which none has a label, from the clusters (N) that k-means gave."""
+    x = power_transform(rows, "strict")
+    u = unit(x - x.mean(axis=0))
+    groups = [list(np.flatnonzero(clusters == c)) for c in np.unique(clusters)]
+    while True:
+        unions = [
+            [*groups[:i], *groups[i + 1 : j], *groups[j + 1 :], groups[i] + groups[j]]
+            for j in range(len(groups))
+            for i in range(j)
+        ]
+        best = max(unions, key=lambda one: first_bound(u, one), default=groups)
+        if first_bound(u, best) <= first_bound(u, groups):
+            break
+        groups = best
+    for _ in range(rounds):
+        centers = [u[of].mean(axis=0) for of in groups]
+        nearest = [min(range(len(centers)), key=lambda c: np.sum((row - centers[c]) ** 2)) for row in u]
+        groups = [of for c in range(len(centers)) if (of := [i for i, near in enumerate(nearest) if near == c])]
+    answer = np.full(len(rows), -1)
+    for number, of in enumerate(sorted(groups, key=len, reverse=True)):
+        answer[of] = number if len(of) >= fewest else -1
+    return answer

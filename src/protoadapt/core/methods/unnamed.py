@@ -40,16 +40,28 @@ softmax(l/T) with
     T = max(0.5, 1.5 v₀ (1 + r/2) (1 + 3 C/n)),   v₀ = (n v + 30 · 0.45)/(n + 30),   C/n at most 1
 
 with C classes, unnamed ones too. All constants were chosen on ten collections of different kinds and read on eight.
+
+**From nothing.** Without any labelled class the same growth stops too early, so groups are made the other way round.
+k-means splits the rows, u = unit(x − mean), into as many clusters as a quarter of them, 100 at most, and as long as
+there are two clusters whose union raises
+
+    F₀ = λ₀ Σ_c ‖Σ_{i∈c} u_i‖² / (k₀ + n_c) + Σ_c n_c log n_c,   λ₀ = 16, k₀ = 8
+
+those that raise it most are joined: F with each row in one class and the class sizes at their likeliest. Ten rounds of
+k-means from there let rows change sides. λ₀ and k₀ were chosen on six collections; on six others the groups agree with
+the classes as well as those of k-means that was told how many there are, 1.2 points of adjusted mutual information less
+in the mean and 2.6 on one, where the silhouette's best number of clusters and F itself at λ and κ lose more.
 """
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from protoadapt.core.methods.common import TINY
 from protoadapt.core.methods.family import Rule, learn, size_evidence
-from protoadapt.core.methods.rows import Holder
-from protoadapt.core.prototype_model import PrototypeModel, prepared_rows
+from protoadapt.core.methods.rows import Holder, sampled
+from protoadapt.core.prototype_model import PrototypeModel, power_transform, prepared_rows
 
 MORE_SEEDS, MOST_SEEDS, SEED_ROWS, KEPT_SEEDS = 16, 64, 10, 12
 """k-means has so many clusters more than there are classes, and at most so many; rows of a seed; seeds kept after a
@@ -64,6 +76,10 @@ FEWEST_ROWS, USUAL_ROWS, MOST_ROWS = 300, 40, 1000
 with the rows, and the least score is that for about 40 per class."""
 BATCH_NUMBERS = 2**24
 """Numbers of the rows of fits that run at once: 64 MB in float32."""
+FIRST_SCALE, FIRST_MASS, FIRST_CLUSTERS = 16.0, 8.0, 100
+"""λ₀, k₀ and the number of clusters that are joined, at most."""
+FIRST_ROUNDS, FEWEST_IN_GROUP = 10, 3
+"""Rounds of k-means at the end; fewer rows are no group."""
 
 
 def sample_size(n_way: int) -> int:
@@ -171,6 +187,58 @@ def kmeans(rows: Tensor, n_clusters: int, weight: Tensor | None = None) -> tuple
     n_clusters = min(n_clusters, len(rows.unique(dim=0)))
     found = KMeans(n_clusters, n_init=1, max_iter=10, random_state=0).fit(rows.cpu().numpy(), sample_weight=weight)
     return torch.from_numpy(found.labels_).to(rows.device), torch.from_numpy(found.cluster_centers_).to(rows)
+
+
+def first_groups(rows: np.ndarray) -> np.ndarray:
+    """(N): the number of each row's group, from 0 by falling size, or −1 where it is in none; no row has a label.
+
+    rows (N, D): raw features. The groups are those of a sample of at most MOST_ROWS rows.
+    """
+    x = power_transform(torch.from_numpy(rows).float(), 0.5, "auto")
+    u = prepared_rows(x, x.mean(0), l2=True)
+    some = torch.from_numpy(sampled([u.numpy()], MOST_ROWS, u[:0].numpy()))
+    n_clusters = min(FIRST_CLUSTERS, len(some) // 4)
+    if n_clusters == 0:
+        return np.full(len(rows), -1)
+    group, _ = kmeans(some, n_clusters)
+    centers = _joined(*_sizes_and_sums(some, group))
+    for _ in range(FIRST_ROUNDS):
+        group = torch.cdist(u, centers).argmin(1)
+        n, total = _sizes_and_sums(u, group)
+        centers = total / n[:, None]
+    _, group, n = group.unique(return_inverse=True, return_counts=True)
+    number = n.argsort(descending=True, stable=True).argsort()
+    return torch.where(n[group] < FEWEST_IN_GROUP, -1, number[group]).numpy()
+
+
+def _sizes_and_sums(u: Tensor, group: Tensor) -> tuple[Tensor, Tensor]:
+    """The sizes n (C) and sums (C, D) of the groups that have rows, among rows u (n, D)."""
+    _, group, n = group.unique(return_inverse=True, return_counts=True)
+    return n, u.new_zeros(len(n), u.shape[1]).index_add_(0, group, u)
+
+
+def _joined(n: Tensor, total: Tensor) -> Tensor:
+    """The centres (C, D) of groups of sizes n and sums `total`, after unions as long as one raises F₀."""
+    n, total = n.double(), total.double()
+
+    def bound(square: Tensor, n: Tensor) -> Tensor:
+        return FIRST_SCALE * square / (FIRST_MASS + n) + torch.xlogy(n, n)
+
+    while len(n) > 1:
+        products = total @ total.mT
+        square = products.diag()
+        together = bound(square[:, None] + square + 2 * products, n[:, None] + n)
+        own = bound(square, n)
+        gain = (together - own[:, None] - own).fill_diagonal_(-torch.inf)
+        best = int(gain.argmax())
+        if gain.flatten()[best] <= 0:
+            break
+        one, other = divmod(best, len(n))
+        n[one] += n[other]
+        total[one] += total[other]
+        rest = torch.arange(len(n)) != other
+        n, total = n[rest], total[rest]
+    return (total / n[:, None]).float()
 
 
 def _seeds(u: Tensor, n_way: int) -> Tensor:
