@@ -24,30 +24,41 @@ def bound(s, y, u, z, kappa, lam):
     return total + logsumexp(sizes)
 
 
-def discover(support, labels, query, n_way, seeds, *, kappa=KAPPA, lam=LAM, most=6, kept=12, least=12.0, weight=2.0):
+def discover(support, labels, query, n_way, seeds, *, kappa=KAPPA, lam=LAM, most=6, tries=12, least=12.0, weight=2.0):
     """The accepted seeds, each a list of queries, and the answer (Q, W + groups) with them."""
     support, query = (power_transform(part, "strict") for part in (support, query))
     y = one_hot(labels, n_way)
     center = (support.mean(axis=0) + query.mean(axis=0)) / 2
     s0, u0 = unit(support - center), unit(query - center)
 
-    def fit(starts):
-        z, p, mu = bapa(support, labels, query, n_way, kappa=kappa, lam=lam, power="off", starts=starts, model=True)
+    def fit(starts, **settings):
+        shared = {"kappa": kappa, "lam": lam, "power": "off", "starts": starts, "model": True}
+        return bapa(support, labels, query, n_way, **shared, **settings)
+
+    def level(z):
+        return bound(s0, y, u0, z, kappa, lam)
+
+    def glance(seed):
+        _, p, mu, ell = fit(found, n_iter=2)
+        u = unit(query - mu)
+        p = np.r_[p, [sum(u[i] for i in seed) / (len(seed) + kappa)]]
+        return level(softmax(lam * (2 * u @ p.T - (p**2).sum(axis=1)) + np.r_[ell, 0.0]))
+
+    def score(seed):
+        z, p, mu, _ = fit([*found, seed])
         claims = softmax(lam * (2 * unit(support - mu) @ p.T - (p**2).sum(axis=1)))
         share = sum(claims[i, -1] / y[:, label].sum() for i, label in enumerate(labels))
-        return z, bound(s0, y, u0, z, kappa, lam), share
+        return (level(z) - level(fit(found)[0])) * np.exp(-weight * share)
 
     found = []
-    z, level, _ = fit([])
     while seeds and len(found) < most:
-        tried = [(seed, *fit([*found, seed])) for seed in seeds]
-        tried.sort(key=lambda one: -(one[2] - level) * np.exp(-weight * one[3]))
-        seed, after, new, share = tried[0]
-        if (new - level) * np.exp(-weight * share) <= least:
+        scores = [(score(seed), seed) for seed in sorted(seeds, key=glance, reverse=True)[:tries]]
+        best, seed = max(scores)
+        if best <= least:
             break
         found.append(seed)
-        z, level, seeds = after, new, [one[0] for one in tried[1 : kept + 1]]
-    return found, z
+        seeds = [one for one in seeds if one != seed]
+    return found, fit(found)[0]
 
 
 def spread(z, p, u, lam):

@@ -34,12 +34,13 @@ def powered(X, y):
 
 
 @pytest.mark.parametrize(("kinds", "spread"), [(0, 0.7), (1, 0.7), (2, 0.7), (2, 1.1)])
-def test_groups_against_the_slow_loop(kinds, spread):
+def test_groups_against_the_slow_loop(kinds, spread, monkeypatch):
+    monkeypatch.setattr(unnamed, "TRIED_SEEDS", 3)
     X, y, _ = folder(3, kinds, shots=2, per=12, spread=spread)
     x, labels, rows = powered(X, y)
     u = prepared_rows(rows, (x.mean(0) + rows.mean(0)) / 2, True)
     seeds = unnamed._seeds(u, 3).tolist()
-    expected, answer = slow.discover(X[y >= 0], y[y >= 0], X[y < 0], 3, seeds)
+    expected, answer = slow.discover(X[y >= 0], y[y >= 0], X[y < 0], 3, seeds, tries=3)
     found = unnamed.discover(RULE, x, labels, rows)
     assert found.tolist() == expected
     assert len(found) == kinds

@@ -22,7 +22,11 @@ share = Σ_s softmax_c(l − ℓ)_s / K_{y_s} for the new class c, and
 
     score = (F with it − F without it) · exp(−2 share)
 
-The best seed is accepted if its score is above 12; the twelve next best are the candidates of the next round.
+The best seed is accepted if its score is above 12, and the next round begins. Fits are dear where classes are many, so
+a round tries twelve of the seeds: those of the highest F for one glance, without a fit, at what a class there would
+take. That is the softmax of the logits that the classes have after two steps and of those of one more class, with ℓ = 0
+and the prototype of the seed's rows alone, (Σ u)/(10 + κ). After the last step a kind of junk has long been taken in by
+a class that has grown for it.
 
 **Rows of no class at all**, such as one stray, are no group. The density of a row under the fit is e = log Σ_c exp l_c.
 Over the rows of named classes let m be its median and d = m − its 16 % quantile, one standard deviation of a Gaussian,
@@ -53,6 +57,8 @@ the classes as well as those of k-means that was told how many there are, 1.2 po
 in the mean and 2.6 on one, where the silhouette's best number of clusters and F itself at λ and κ lose more.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from torch import Tensor
@@ -63,9 +69,9 @@ from protoadapt.core.methods.family import Rule, learn, size_evidence
 from protoadapt.core.methods.rows import Holder, sampled
 from protoadapt.core.prototype_model import PrototypeModel, power_transform, prepared_rows
 
-MORE_SEEDS, MOST_SEEDS, SEED_ROWS, KEPT_SEEDS = 16, 64, 10, 12
-"""k-means has so many clusters more than there are classes, and at most so many; rows of a seed; seeds kept after a
-round."""
+MORE_SEEDS, MOST_SEEDS, SEED_ROWS, TRIED_SEEDS, GLANCE_STEPS = 16, 64, 10, 12, 2
+"""k-means has so many clusters more than there are classes, and at most so many; rows of a seed; seeds that are fitted
+in a round, after a glance at all of them beside a fit of so many steps."""
 MOST_GROUPS, LEAST_ROWS, LEAST_PER_CLASS = 6, 20, 4
 """Groups found at most; of fewer rows, or fewer per class, nothing is looked for: most seeds would hold many kinds."""
 LEAST_SCORE, SHARE_WEIGHT = 12.0, 2.0
@@ -99,21 +105,36 @@ def discover(rule: Rule, x: Tensor, y: Tensor, rows: Tensor) -> Tensor:
     us, u = (prepared_rows(part, center, l2=True) for part in (x, rows))
     seeds = _seeds(u, len(y))
     found = seeds[:0]
-    level = bound(rule, us, y, u, answer(fitted(rule, x, y, rows, rows[found]), rows))
     while len(found) < MOST_GROUPS and len(seeds):
+        level = bound(rule, us, y, u, answer(fitted(rule, x, y, rows, rows[found]), rows))
+        begun = fitted(replace(rule, n_iter=min(GLANCE_STEPS, rule.n_iter)), x, y, rows, rows[found])
+        glances = [bound(rule, us, y, u, glance(rule, begun, rows, some)) for some in _batches(seeds, rows)]
+        seeds = seeds[torch.cat(glances).argsort(descending=True)]
         tried = []
-        for some in seeds.split(max(1, BATCH_NUMBERS // rows.numel())):
+        for some in _batches(seeds[:TRIED_SEEDS], rows):
             together = torch.cat([found.expand(len(some), -1, -1), some[:, None]], 1)  # (B, G + 1, m)
             model = fitted(rule, x, y, rows, rows[together])
             gain = bound(rule, us, y, u, answer(model, rows)) - level
-            tried.append(torch.stack([gain, gain * (-SHARE_WEIGHT * share_of_examples(model, x, y)).exp()]))
-        gain, score = torch.cat(tried, 1)
-        best, *others = score.argsort(descending=True).tolist()
-        if not score[best] > LEAST_SCORE:
+            tried.append(gain * (-SHARE_WEIGHT * share_of_examples(model, x, y)).exp())
+        score, best = torch.cat(tried).max(0)
+        if not score > LEAST_SCORE:
             break
-        found, level = torch.cat([found, seeds[best, None]]), level + gain[best]
-        seeds = seeds[others[:KEPT_SEEDS]]
+        found = torch.cat([found, seeds[best, None]])
+        seeds = torch.cat([seeds[:best], seeds[best + 1 :]])
     return found
+
+
+def glance(rule: Rule, model: PrototypeModel, rows: Tensor, seeds: Tensor) -> Tensor:
+    """z (B, C + 1, n) of a fit and one more class at each of the seeds (B, m), of a class's usual size."""
+    u = model.prepare(rows)
+    prototypes = u[seeds].sum(1) / (seeds.shape[1] + rule.kappa)
+    more = rule.scale * (2 * prototypes @ u.mT - prototypes.square().sum(1, keepdim=True))
+    logits = model.scores(u)
+    return torch.cat([logits.expand(len(seeds), -1, -1), more[:, None]], 1).softmax(1)
+
+
+def _batches(seeds: Tensor, rows: Tensor) -> tuple[Tensor, ...]:
+    return seeds.split(max(1, BATCH_NUMBERS // rows.numel()))
 
 
 def fitted(rule: Rule, x: Tensor, y: Tensor, rows: Tensor, starts: Tensor) -> PrototypeModel:
