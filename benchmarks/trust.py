@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks import measure
 from protoadapt import load_features
+from protoadapt.core.methods.unnamed import first_groups
 from protoadapt.labeling.collection import Collection
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.suggest import centred, suggest
@@ -205,9 +206,10 @@ def turn_of(
     u, asked, choose = centred(rows), codes < 0, RULES[rule]
     seen, known = np.unique(codes[~asked], return_inverse=True)
     if len(seen) < 2:
-        chosen = (
-            np.array([one.row for one in suggest(u, codes, ASKED)]) if choose is None else choose(u, codes, None, rng)
-        )
+        if choose is None:
+            chosen = np.array([one.row for one in suggest(u, codes, ASKED, groups=first_groups(rows))])
+        else:
+            chosen = choose(u, codes, None, rng)
         return {"right": 100 * float((~asked).mean())}, chosen if len(chosen) else at_random(u, codes, None, rng)
     dense = np.full(len(codes), -1)
     dense[~asked] = known

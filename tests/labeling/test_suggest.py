@@ -43,6 +43,18 @@ def test_without_labels_every_group_has_its_most_typical_picture():
         assert one.row == members[nearest.argmin()]
 
 
+def test_groups_are_divided_until_there_are_enough_clusters():
+    rows, group = groups([30, 20, 10, 6])
+    codes, given = np.full(66, -1), np.where(group == 3, -1, group)
+    few = suggest(rows, codes, 2, groups=given)
+    assert [(group[one.row], one.stands_for) for one in few] == [(0, 30), (1, 20)]
+    more = suggest(rows, codes, 6, groups=given)
+    assert np.bincount([group[one.row] for one in more]).tolist() == [2, 2, 1, 1]
+    assert sum(one.stands_for for one in more) == 66
+    every = suggest(rows, codes, 66, groups=given)
+    assert sorted(one.row for one in every) == [*range(66)]
+
+
 def test_pictures_in_doubt_where_no_label_is_near_come_first():
     rows, group = groups([40, 40, 10])
     codes = np.full(90, -1)

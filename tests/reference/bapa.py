@@ -39,7 +39,7 @@ def bapa(
 ):
     """With ``unlabeled`` those rows take the queries' place; the queries are answered about the last centre.
 
-    ``starts`` holds lists of queries, each of which begins a class without labelled rows. ``model``: also p and μ.
+    ``starts`` holds lists of queries, each of which begins a class without labelled rows. ``model``: also p, μ and ℓ.
     """
     n_named, n_way = n_way, n_way + len(starts)
     support, asked = rows(support), rows(query)
@@ -80,4 +80,4 @@ def bapa(
             ell, r = log_shares(n), of_none
         mu = centre(z)
     answer = softmax(scores(unit((q if unlabeled is None else asked) - mu)) + ell)
-    return (answer, p, mu) if model else answer
+    return (answer, p, mu, ell) if model else answer

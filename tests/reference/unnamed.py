@@ -24,30 +24,41 @@ def bound(s, y, u, z, kappa, lam):
     return total + logsumexp(sizes)
 
 
-def discover(support, labels, query, n_way, seeds, *, kappa=KAPPA, lam=LAM, most=6, kept=12, least=12.0, weight=2.0):
+def discover(support, labels, query, n_way, seeds, *, kappa=KAPPA, lam=LAM, most=6, tries=12, least=12.0, weight=2.0):
     """The accepted seeds, each a list of queries, and the answer (Q, W + groups) with them."""
     support, query = (power_transform(part, "strict") for part in (support, query))
     y = one_hot(labels, n_way)
     center = (support.mean(axis=0) + query.mean(axis=0)) / 2
     s0, u0 = unit(support - center), unit(query - center)
 
-    def fit(starts):
-        z, p, mu = bapa(support, labels, query, n_way, kappa=kappa, lam=lam, power="off", starts=starts, model=True)
+    def fit(starts, **settings):
+        shared = {"kappa": kappa, "lam": lam, "power": "off", "starts": starts, "model": True}
+        return bapa(support, labels, query, n_way, **shared, **settings)
+
+    def level(z):
+        return bound(s0, y, u0, z, kappa, lam)
+
+    def glance(seed):
+        _, p, mu, ell = fit(found, n_iter=2)
+        u = unit(query - mu)
+        p = np.r_[p, [sum(u[i] for i in seed) / (len(seed) + kappa)]]
+        return level(softmax(lam * (2 * u @ p.T - (p**2).sum(axis=1)) + np.r_[ell, 0.0]))
+
+    def score(seed):
+        z, p, mu, _ = fit([*found, seed])
         claims = softmax(lam * (2 * unit(support - mu) @ p.T - (p**2).sum(axis=1)))
         share = sum(claims[i, -1] / y[:, label].sum() for i, label in enumerate(labels))
-        return z, bound(s0, y, u0, z, kappa, lam), share
+        return (level(z) - level(fit(found)[0])) * np.exp(-weight * share)
 
     found = []
-    z, level, _ = fit([])
     while seeds and len(found) < most:
-        tried = [(seed, *fit([*found, seed])) for seed in seeds]
-        tried.sort(key=lambda one: -(one[2] - level) * np.exp(-weight * one[3]))
-        seed, after, new, share = tried[0]
-        if (new - level) * np.exp(-weight * share) <= least:
+        scores = [(score(seed), seed) for seed in sorted(seeds, key=glance, reverse=True)[:tries]]
+        best, seed = max(scores)
+        if best <= least:
             break
         found.append(seed)
-        z, level, seeds = after, new, [one[0] for one in tried[1 : kept + 1]]
-    return found, z
+        seeds = [one for one in seeds if one != seed]
+    return found, fit(found)[0]
 
 
 def spread(z, p, u, lam):
@@ -57,3 +68,37 @@ def spread(z, p, u, lam):
     means = [sum(z[i, c] * u[i] for i in range(len(u))) / z[:, c].sum() for c in range(len(p))]
     squares = sum(z[i, c] * np.sum(((u[i] - means[c]) @ basis) ** 2) for i in range(len(u)) for c in range(len(p)))
     return 2 * lam * squares / (len(u) * (len(p) - 1))
+
+
+def first_bound(u, groups, scale=16.0, mass=8.0):
+    """F₀ of rows u divided into lists of rows."""
+    total = 0.0
+    for of in groups:
+        pull = u[of].sum(axis=0)
+        total += scale * pull @ pull / (mass + len(of)) + len(of) * np.log(len(of))
+    return total
+
+
+def first_groups(rows, clusters, rounds=10, fewest=3):
+    """Groups of rows of which none has a label, from the clusters (N) that k-means gave."""
+    x = power_transform(rows, "strict")
+    u = unit(x - x.mean(axis=0))
+    groups = [list(np.flatnonzero(clusters == c)) for c in np.unique(clusters)]
+    while True:
+        unions = [
+            [*groups[:i], *groups[i + 1 : j], *groups[j + 1 :], groups[i] + groups[j]]
+            for j in range(len(groups))
+            for i in range(j)
+        ]
+        best = max(unions, key=lambda one: first_bound(u, one), default=groups)
+        if first_bound(u, best) <= first_bound(u, groups):
+            break
+        groups = best
+    for _ in range(rounds):
+        centers = [u[of].mean(axis=0) for of in groups]
+        nearest = [min(range(len(centers)), key=lambda c: np.sum((row - centers[c]) ** 2)) for row in u]
+        groups = [of for c in range(len(centers)) if (of := [i for i, near in enumerate(nearest) if near == c])]
+    answer = np.full(len(rows), -1)
+    for number, of in enumerate(sorted(groups, key=len, reverse=True)):
+        answer[of] = number if len(of) >= fewest else -1
+    return answer

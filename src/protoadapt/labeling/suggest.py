@@ -1,7 +1,8 @@
 """`suggest`, what to label next: the pictures whose labels would teach the most, in order, each with a reason.
 
 Without any label, the most typical picture of each cluster (TypiClust: Hacohen, Dekel, Weinshall, Active Learning on a
-Budget, 2022): with few labels, typical pictures teach more than unusual ones.
+Budget, 2022): with few labels, typical pictures teach more than unusual ones. Clusters are the groups that the pictures
+fall into by themselves (`core.methods.unnamed`), the large ones divided by k-means, where more pictures are asked for.
 
 With labels, k-means splits all other pictures into as many clusters as are asked for, each picture with the weight
 (1 − margin)³, its margin being the difference of its two largest probabilities, and the picture nearest to each centre
@@ -40,7 +41,14 @@ class Suggestion(NamedTuple):
     stands_for: int  # pictures of its cluster, itself included
 
 
-def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray | None = None) -> list[Suggestion]:
+def suggest(
+    rows: np.ndarray,
+    codes: np.ndarray,
+    n: int,
+    *,
+    margin: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+) -> list[Suggestion]:
     """The n pictures to label next, the most useful first; fewer if there is little left to learn.
 
     Parameters
@@ -49,6 +57,7 @@ def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray |
     codes : (N) integers, negative for unlabelled rows.
     n : number of pictures.
     margin : (N) difference of a classifier's two largest probabilities; None before there is a classifier.
+    groups : (N) of `unnamed.first_groups`, before there is a classifier; None: k-means divides the rows.
 
     Returns
     -------
@@ -69,7 +78,7 @@ def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray |
         return []
     u = torch.from_numpy(rows[pool]).float()
     weight = None if margin is None else torch.from_numpy((1 - margin[pool]) ** _SHARPNESS)
-    clusters, centers = kmeans(u, n, weight)
+    clusters, centers = kmeans(u, n, weight) if groups is None else _divided(u, torch.from_numpy(groups[pool]), n)
     total = clusters.bincount(weight, minlength=len(centers))
     found = []
     for cluster in total.argsort(descending=True, stable=True).tolist():
@@ -78,7 +87,23 @@ def suggest(rows: np.ndarray, codes: np.ndarray, n: int, *, margin: np.ndarray |
             own = u[members]
             far = _untypical(own) if weight is None else (own - centers[cluster]).norm(dim=1)
             found.append(Suggestion(int(pool[members[far.argmin()]]), len(members)))
-    return found
+    return found[:n]
+
+
+def _divided(u: torch.Tensor, groups: torch.Tensor, n: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """Clusters of rows u (N, D) and their centres, as `kmeans` returns them: the groups, of which rows in none are one,
+    divided until there are n, the one of the largest parts first."""
+    _, groups, sizes = groups.unique(return_inverse=True, return_counts=True)
+    parts = torch.ones_like(sizes)
+    while parts.sum() < n:
+        parts[(sizes / parts).argmax()] += 1
+    clusters, centers = torch.empty_like(groups, dtype=torch.int32), u[:0]
+    for group, n_parts in enumerate(parts.tolist()):
+        members = groups == group
+        own, of_own = kmeans(u[members], n_parts)
+        clusters[members] = own + len(centers)
+        centers = torch.cat([centers, of_own])
+    return clusters, centers
 
 
 def _untypical(u: torch.Tensor) -> torch.Tensor:

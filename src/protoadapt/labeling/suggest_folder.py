@@ -8,6 +8,7 @@ import numpy as np
 
 from protoadapt.core.errors import UserError, whole_number
 from protoadapt.core.files import csv_text, file_cell
+from protoadapt.core.methods.unnamed import first_groups
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.label_pictures import embed_folder, pictures_collection
@@ -65,7 +66,7 @@ def suggest_folder(
     if len(collection.classes) < 2:
         assert collection.table is not None  # the rows are in memory
         (rows, codes, row), names = collection.table, list(collection.contents)
-        found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n)
+        found = suggest(centred(rows), np.where(codes == UNLABELED, -1, 0), n, groups=first_groups(rows))
         records = [next_record(one, names[row.tolist().index(one.row)]) for one in found]
     else:
         estimator = make_estimator(DEFAULT_METHOD, {}, device)

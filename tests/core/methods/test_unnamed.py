@@ -34,12 +34,13 @@ def powered(X, y):
 
 
 @pytest.mark.parametrize(("kinds", "spread"), [(0, 0.7), (1, 0.7), (2, 0.7), (2, 1.1)])
-def test_groups_against_the_slow_loop(kinds, spread):
+def test_groups_against_the_slow_loop(kinds, spread, monkeypatch):
+    monkeypatch.setattr(unnamed, "TRIED_SEEDS", 3)
     X, y, _ = folder(3, kinds, shots=2, per=12, spread=spread)
     x, labels, rows = powered(X, y)
     u = prepared_rows(rows, (x.mean(0) + rows.mean(0)) / 2, True)
     seeds = unnamed._seeds(u, 3).tolist()
-    expected, answer = slow.discover(X[y >= 0], y[y >= 0], X[y < 0], 3, seeds)
+    expected, answer = slow.discover(X[y >= 0], y[y >= 0], X[y < 0], 3, seeds, tries=3)
     found = unnamed.discover(RULE, x, labels, rows)
     assert found.tolist() == expected
     assert len(found) == kinds
@@ -171,3 +172,40 @@ def test_given_sizes_leave_no_room():
     assert (fitted.unnamed_ == HAS_NAME).all()
     with pytest.raises(UserError, match="discover is 'yes': it must be true or false"):
         BAPAClassifier(discover="yes").fit(X, y)
+
+
+@pytest.mark.parametrize(("kinds", "spread"), [(3, 0.5), (6, 0.7), (4, 1.2)])
+def test_first_groups_against_the_slow_loop(kinds, spread):
+    X, _, truth = folder(kinds, 0, shots=0, per=14, spread=spread)
+    x = power_transform(torch.from_numpy(X).float(), 0.5, "auto")
+    clusters, _ = unnamed.kmeans(prepared_rows(x, x.mean(0), l2=True), len(X) // 4)
+    found = unnamed.first_groups(X)
+    assert found.dtype == np.int64
+    assert _same_parts(found, slow.first_groups(X, clusters.numpy()))  # groups of one size may change places
+    assert (np.diff(np.bincount(found[found >= 0])) <= 0).all()
+    if spread < 1:
+        assert _same_parts(found, truth)
+
+
+def _same_parts(one, other):
+    return len({*zip(one, other)}) == len({*one}) == len({*other})
+
+
+def test_first_groups_of_a_sample_are_those_of_all_rows(monkeypatch):
+    X, _, truth = folder(5, 0, shots=0, per=80, spread=0.5)
+    monkeypatch.setattr(unnamed, "MOST_ROWS", 120)
+    assert _same_parts(unnamed.first_groups(X), truth)
+
+
+def test_a_row_like_no_other_is_in_no_first_group():
+    X, _, _ = folder(3, 0, shots=0, per=20, strays=1, spread=0.3)
+    found = unnamed.first_groups(np.r_[X, 1e3 * np.eye(32)[:1]])
+    assert found[-1] == -1
+
+
+@pytest.mark.parametrize(
+    ("rows", "groups"),
+    [(np.empty((0, 4)), []), (np.eye(3), [-1] * 3), (np.ones((9, 4)), [0] * 9), (np.zeros((9, 4)), [0] * 9)],
+)
+def test_first_groups_of_odd_rows(rows, groups):
+    assert unnamed.first_groups(rows).tolist() == groups
