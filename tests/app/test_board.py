@@ -15,11 +15,13 @@ from protoadapt.app.board import (
     MOST_CLASSES,
     Board,
     BoardPicture,
+    alike,
     change,
     class_name,
     difference,
     labelling,
     name_board,
+    unnamed_groups,
     with_pictures,
 )
 from protoadapt.core.errors import UserError
@@ -192,6 +194,50 @@ def test_a_kind_without_a_name_is_a_group():
     result = name_board(board, METADATA).result
     assert [row["group"] == "unnamed-1" for row in result["pictures"]] == [i % 3 == 2 for i in range(90)]
     assert result["unnamed"] == [{"name": "unnamed-1", "found": 30}]
+
+
+def kinds(board: Board) -> list[set[str]]:
+    """The true classes of the pictures in each group."""
+    groups = unnamed_groups(board, name_board(board, METADATA))
+    return [{board.pictures[place].name.partition("-")[0] for place in group} for group in groups]
+
+
+def test_from_nothing_there_are_groups_and_a_name_takes_one_away():
+    board = with_pictures(Board(), cloud(90))
+    groups = unnamed_groups(board, None)
+    assert sorted(map(len, groups)) == [30, 30, 30]
+    assert sorted(kinds(board), key=str) == [{"ant"}, {"bee"}, {"cat"}]
+    named = labelled(board, dict.fromkeys(groups[0], "first"))
+    assert unnamed_groups(named, None) == groups[1:], "the others stay as they are"
+    named = labelled(named, dict.fromkeys(groups[1], "second"))
+    (rest,) = unnamed_groups(named, name_board(named, METADATA))
+    assert sorted(rest) == sorted(groups[2])
+
+
+def test_a_group_never_holds_a_picture_with_a_label():
+    board = labelled(with_pictures(Board(), cloud(90)), {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
+    assert kinds(board) == [{"cat"}]
+    said = labelled(board, {2: "unknown", 5: "ant"})
+    assert not {2, 5} & {place for group in unnamed_groups(said, name_board(said, METADATA)) for place in group}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_few_pictures_are_no_group(count):
+    assert unnamed_groups(with_pictures(Board(), cloud(count)), None) == []
+
+
+def test_a_picture_is_shown_beside_examples_and_pictures_like_it():
+    board = whole(2)
+    named = name_board(board, METADATA)
+    found = alike(board, named, 10)  # a bee
+    assert next(iter(found["examples"])) == "bee"
+    (first, most), (second, less) = found["examples"]["bee"]
+    assert {first, second} == {1, 4}
+    assert most >= less
+    assert found["reasons"][0].startswith("Its density is ")
+    assert {board.pictures[place].name[:3] for place in found["similar"][:9]} == {"bee"}
+    assert 10 not in found["similar"]
+    assert alike(with_pictures(Board(), cloud(4)), None, 1)["similar"][0] in (0, 2, 3), "before anything is named too"
 
 
 def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():

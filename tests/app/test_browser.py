@@ -131,6 +131,65 @@ def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(page, photos, chromiu
     other.close()
 
 
+@pytest.fixture(scope="session")
+def heap(tmp_path_factory, painted):
+    """A folder without any label: 20 pictures of each of three colours."""
+    root = tmp_path_factory.mktemp("heap")
+    for colour in ("red", "green", "blue"):
+        for i in range(20):
+            (root / f"{colour} {i}.png").write_bytes(painted(colour, i))
+    return root
+
+
+def test_from_nothing_groups_are_named_by_keyboard_alone(blank, heap):
+    blank.set_input_files("input[webkitdirectory] >> nth=0", heap)
+    blank.wait_for_selector(".kind >> nth=2")
+    assert serious_findings(blank) == []
+    blank.focus(".kind input")
+    for _ in range(3):
+        file = blank.evaluate("() => document.activeElement.closest('.kind').querySelector('img').title")
+        left = blank.locator(".kind").count()
+        blank.keyboard.type(file.split()[0])
+        blank.keyboard.press("Enter")
+        answered(blank)
+        blank.wait_for_function("(left) => document.querySelectorAll('.kind').length < left", arg=left)
+    blank.wait_for_selector("[data-scope=next][aria-current]")
+    rows = table(blank)
+    assert {(name.split()[0], row["label"]) for name, row in rows.items()} == {(c, c) for c in ("red", "green", "blue")}
+    blank.click("button[aria-label^='Undo: 20 pictures → ']")
+    blank.wait_for_selector("[data-scope=kinds] .number:text('20')")
+
+
+def test_a_group_without_a_name_is_looked_at_and_becomes_an_example_of_an_old_class(page, photos):
+    """Three pictures of water are too few for a kind; the server's answer is altered so that they are one."""
+
+    def grouped(route):
+        answer = route.fetch()
+        altered = answer.json()
+        seas = [place for place, one in enumerate(altered["pictures"]) if one["name"].startswith("sea")]
+        altered["groups"] = [seas] if seas else altered["groups"]
+        route.fulfill(response=answer, json=altered)
+
+    page.route("**/api/boards/*?since=0*", grouped)
+    page.reload()
+    page.click("[data-scope=kinds]")
+    page.click("text=Look at all 3")
+    page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
+    page.click(".tile >> nth=2")
+    odd = page.get_attribute(".tile.focus", "title")
+    page.keyboard.press("u")
+    answered(page)
+    page.wait_for_selector(".kind:has-text('2 pictures look like a kind without a name')")
+    page.fill(".kind input", "Red")
+    page.keyboard.press("Enter")
+    answered(page)
+    rows = table(page)
+    assert rows[odd]["label"] == "unknown"
+    said = [(row["label"], row["guess"]) for name, row in rows.items() if name.startswith("sea") and name != odd]
+    assert said == [("red", "(page)")] * 2
+    assert page.locator(".classes li").count() == 2, "an old name makes no new class"
+
+
 def test_what_is_sent_read_and_named_is_said(blank, photos):
     held = []
     blank.route("**/pictures", lambda route: held.append(route))

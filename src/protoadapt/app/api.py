@@ -11,7 +11,7 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app.board import LONGEST, Board, first_pictures
+from protoadapt.app.board import LONGEST, Board, alike, first_pictures, unnamed_groups
 from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
@@ -19,7 +19,7 @@ from protoadapt.app.map_points import map_points
 from protoadapt.app.session import Boards, Session, computed
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
-from protoadapt.report.label_page import BOARD_FILES
+from protoadapt.report.label_page import BOARD_FILES, labels_findings
 from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
 LONGEST_TEXT = 16 << 20
@@ -119,6 +119,14 @@ def board_routes(service: Service) -> APIRouter:
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
             return JSONResponse(state(here, service.metadata, since), 409 if stale else 200)
 
+    @routes.get("/api/boards/{board}/alike/{place}")
+    def like(here: Here, place: int) -> dict[str, Any]:
+        with here.lock:
+            board, named = here.board, here.named(service.metadata)
+        if place not in board.present:
+            raise HTTPException(404)
+        return computed(alike, board, named, place)
+
     @routes.get("/api/boards/{board}/{size}/{place}")
     def copy(here: Here, size: str, place: int) -> Response:
         if size not in _SIDES or not 0 <= place < len(here.board.pictures):
@@ -206,6 +214,8 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         reasons = {place_of[one["file"]]: one["reason"] for one in named.result["next"]}
     rest = [place for place in board.present if place not in board.labels and place not in reasons]
     rest.sort(key=lambda place: (round(record_of[place]["margin"], 4) if named else 0, place))
+    known |= {"groups": computed(unnamed_groups, board, named)}
+    known |= {"findings": labels_findings(named.result, groups=False) if named else []}
     known |= {"answers": _columns(board, record_of) if named else None}
     known |= {"calibrated": bool(named and named.result["threshold"] is not None), "reasons": reasons}
     return known | {"next": [*reasons, *rest], "suggested": len(reasons)}
@@ -214,12 +224,12 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
 def _columns(board: Board, record_of: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     """One list per value, with an entry per picture: short in JSON, and quick to read."""
     number = {name: place for place, name in enumerate(board.classes)}
-    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0, "group": None}
+    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0}
     rows = [none] * len(board.pictures)
     for place, record in record_of.items():
         sure = {key: round(record[key], 4) for key in ("confidence", "margin")}
         said = {"label": number[record["label"]], "second": number.get(record["runner_up"], -1)}
-        rows[place] = said | sure | {"unknown": int(record["unknown"]), "group": record["group"]}
+        rows[place] = said | sure | {"unknown": int(record["unknown"])}
     return {key: [row[key] for row in rows] for key in none}
 
 

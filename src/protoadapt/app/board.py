@@ -18,17 +18,23 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+import torch
 from pydantic import BaseModel, Field, ValidationError
 
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.methods.unnamed import first_groups
+from protoadapt.core.prototype_model import as_numpy, unit
 from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
+from protoadapt.labeling.explain import reasons_of
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED
 from protoadapt.labeling.suggest import centred, next_record, suggest
 from protoadapt.labeling.support import ON_PAGE
 
+NEAREST, MOST_BESIDE, SIMILAR = 4, 3, 60
+"""Examples of a class that a picture is shown beside, and of so many classes; pictures that are found to be similar."""
 NAMED = 2
 """Classes with an example from which on all pictures are named."""
 LONGEST, MOST_CLASSES = 80, 5000
@@ -177,6 +183,43 @@ def first_pictures(board: Board) -> dict[int, str]:
     ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
     return {ordered[one.row]: next_record(one, "")["reason"] for one in suggest(centred(rows), codes, NEXT)}
+
+
+def unnamed_groups(board: Board, named: Named | None) -> list[list[int]]:
+    """The places of pictures that look like kinds without a name, the most typical of each first.
+
+    While nothing is named these may be all pictures; then those in the groups of the classifier, which are split where
+    they hold several kinds. A picture with a label is in none.
+    """
+    ordered, rows = _ordered(board) if board.present else ([], np.empty((0, 0)))
+    records = named.result["pictures"] if named else [{"group": ""}] * len(ordered)
+    group_of = dict(zip(board.present, (record["group"] for record in records)))
+    found = []
+    for name in sorted({*group_of.values()} - {None}):
+        inside = [row for row, place in enumerate(ordered) if group_of[place] == name]
+        parts = first_groups(torch.from_numpy(centred(rows))[inside])
+        found += [[inside[row] for row in part.tolist()] for part in parts] or ([inside] if named else [])
+    groups = [[ordered[row] for row in part if ordered[row] not in board.labels] for part in found]
+    return sorted(filter(None, groups), key=len, reverse=True)
+
+
+def alike(board: Board, named: Named | None, place: int) -> dict[str, Any]:
+    """Why a picture is called what it is: `reasons`, as sentences, and `examples` with their resemblance by class, the
+    two likeliest first, then the class of the nearest example. `similar`: the pictures most like it.
+    """
+    present = board.present
+    rows = np.stack([board.pictures[one].feature for one in present])
+    u = unit(as_numpy(named.classifier.prepare(rows))) if named else centred(rows)
+    resemblance = u @ u[present.index(place)]
+    nearest = [i for i in np.argsort(-resemblance, kind="stable").tolist() if present[i] != place]
+    record = named.result["pictures"][present.index(place)] if named else {}
+    of_class: dict[str, list[Any]] = {name: [] for name in (record.get("label"), record.get("runner_up")) if name}
+    for i in nearest:
+        if (name := board.labels.get(present[i], UNKNOWN)) != UNKNOWN:
+            of_class.setdefault(name, []).append([present[i], round(float(resemblance[i]), 2)])
+    examples = {name: found[:NEAREST] for name, found in list(of_class.items())[:MOST_BESIDE]}
+    reasons = reasons_of(record, named.classifier.threshold) if named and not record["support"] else []
+    return {"reasons": reasons, "examples": examples, "similar": [present[i] for i in nearest[:SIMILAR]]}
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

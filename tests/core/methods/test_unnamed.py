@@ -171,3 +171,20 @@ def test_given_sizes_leave_no_room():
     assert (fitted.unnamed_ == HAS_NAME).all()
     with pytest.raises(UserError, match="discover is 'yes': it must be true or false"):
         BAPAClassifier(discover="yes").fit(X, y)
+
+
+@pytest.mark.parametrize("kinds", [2, 5, 9])
+def test_without_any_label_alike_rows_fall_into_groups(kinds):
+    X, _, truth = folder(1, kinds - 1, shots=0, per=20, spread=0.4)
+    x = power_transform(torch.from_numpy(X), 0.5, "auto")
+    groups = unnamed.first_groups(prepared_rows(x, x.mean(0), True))
+    assert kinds <= len(groups) <= kinds + 1
+    assert all(len(set(truth[group].tolist())) == 1 for group in groups)
+    assert len(torch.cat(groups).unique()) == len(x), "k-means may split a kind, and mixes none"
+
+
+@pytest.mark.parametrize("rows", [np.zeros((0, 4)), np.eye(3), np.ones((30, 4)) / 2, np.zeros((30, 4))])
+def test_odd_rows_without_any_label(rows):
+    """Too few, or all the same."""
+    groups = unnamed.first_groups(torch.from_numpy(rows))
+    assert [len(group) for group in groups] == ([30] if len(rows) == 30 else [])

@@ -113,7 +113,9 @@ async function main() {
   const [backend, snapshot, lost] = await open(known);
   const store = createStore(backend);
   const intake = createIntake(store, known);
-  const add = (files, label) => intake.add(files, label);
+  /** Where nobody named anything yet, the groups are what to begin with. */
+  const begin = () => !store.state.answers && store.state.groups.length && store.look({ scope: "kinds" });
+  const add = (files, label) => intake.add(files, label).then(begin);
   const start = startPanel(known, add);
   const accept = [...known.suffixes, ".csv"].join(",");
   const other = el("button", { type: "button", on: { click: () => window.open("/", "_blank", "noopener") } }, "New board in a new tab");
@@ -135,6 +137,7 @@ async function main() {
   addEventListener("hashchange", () => location.reload());
   setInterval(() => fetch(`${backend.base}?since=999999999&names=false`).catch(() => {}), ALIVE);
   store.take(snapshot);
+  begin();
   if (lost) store.say(lost, "warning");
 }
 

@@ -43,7 +43,9 @@ with C classes, unnamed ones too.
 
 **Without any label** (`first_groups`), and within a group that holds many kinds, rows are split by k-means into several
 numbers of clusters. F of the clusters, with k = κ and each row wholly in its cluster, decides on the number: the
-smallest whose F is within 12 of the largest. All constants were chosen on ten collections of different kinds and read on eight.
+smallest whose F is within 12 of the largest.
+
+All constants of a fit were chosen on ten collections of different kinds and read on eight.
 """
 
 import torch

@@ -6,9 +6,10 @@ import { count, el, icon, setAttribute, visible } from "./dom.js";
 import { createGrid } from "./grid.js";
 import { createInspector } from "./inspector.js";
 import { listenToKeys } from "./keys.js";
+import { createKinds } from "./kinds.js";
 import { createMap } from "./map.js";
 import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
-import { factsOf, firstOf } from "./store.js";
+import { factsOf, firstOf, kindsOf } from "./store.js";
 import { groupsOf } from "./views.js";
 
 const QUIET = 6000;
@@ -26,6 +27,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const words = name === null ? "take back" : name === UNKNOWN ? "none of the classes" : `→ ${name}`;
     store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${words}`);
     go(after);
+  }
+
+  /** A whole group gets a label; the next group is asked about. */
+  function labelKind(name, ids) {
+    view.kind = null;
+    if (view.scope === "kind") look("kinds");
+    store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${name === UNKNOWN ? "none of the classes" : `→ ${name}`}`);
   }
 
   /** A step that takes something away: its message can undo it, and goes with the next step. */
@@ -112,6 +120,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   }
 
   function look(scope) {
+    if (scope !== "kind") view.kind = null;
     store.look({ scope, mode: view.mode === "map" ? "map" : "grid", focus: null, selection: new Set() });
     queueMicrotask(() => grid.top());
   }
@@ -132,6 +141,10 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     choose: (ids, more) => store.look({ selection: new Set(more ? [...view.selection, ...ids] : ids), focus: ids[0] ?? null, anchor: ids[0] ?? null }),
   });
   const side = createClasses(store, { look, label, files, create, edit: (name) => editor.open(name) });
+  const kinds = createKinds(store, { label: labelKind, look: (ids) => {
+    view.kind = ids;
+    look("kind");
+  } });
   const inspector = createInspector(store, act);
   const full = createFullSize(store);
   const help = createHelp(frozen);
@@ -169,7 +182,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
   const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
     el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
-  const middle = el("main", { class: "middle" }, tools, status, hint, grid.element, empty, map.element, details);
+  const middle = el("main", { class: "middle" }, tools, status, hint, kinds.element, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
   let quiet = 0;
@@ -189,12 +202,17 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
     if (state.busy && !state.answers) return "Naming …";
     if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
+    const unnamed = kindsOf(state).length;
+    if (!state.answers && unnamed) {
+      return `${count(present - labelled, "picture")} without a label, in ${count(unnamed, "group")} that look alike. Name two or more of them: all other pictures are named then.`;
+    }
     if (!state.answers) {
       return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
     }
     const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
-    const unmarked = state.calibrated ? "" : " This model marks no picture as unknown.";
-    return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${unmarked}`;
+    const unmarked = state.calibrated || unnamed ? "" : " This model marks no picture as unknown.";
+    const more = unnamed ? ` ${count(unnamed, "group")} without a name.` : "";
+    return [`${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${more}${moved}${unmarked}`, ...state.findings].join(" ");
   }
 
   let grouped = null;
@@ -204,7 +222,8 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (start) setAttribute(start, "hidden", any);
     element.classList.toggle("bare", Boolean(start) && !any);
     for (const mode of modes) setAttribute(mode, "aria-pressed", String(mode.dataset.mode === view.mode));
-    setAttribute(grid.element, "hidden", view.mode !== "grid");
+    if (view.scope === "kinds" && !state.busy && !kindsOf(state).length) return look(state.answers ? "next" : "all");
+    setAttribute(grid.element, "hidden", view.mode !== "grid" || view.scope === "kinds");
     setAttribute(tools, "hidden", view.mode === "about");
     setAttribute(size, "hidden", view.mode !== "grid");
     setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
@@ -221,8 +240,9 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const shown = [state.version, view.scope, view.query, view.order].join("\0");
+    const shown = [state.version, view.scope, view.kind, view.query, view.order].join("\0");
     if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
+    kinds.show();
     grid.show(groups);
     setAttribute(empty, "hidden", view.mode !== "grid" || groups.some((group) => group.ids.length));
     side.show();

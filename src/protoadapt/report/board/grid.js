@@ -72,7 +72,7 @@ export function createGrid(store, { pick, open }) {
     for (let i = first; i < rows.length && rows[i].top <= to; i++) {
       const row = rows[i];
       if (row.group) {
-        const key = `head ${row.group.title}`;
+        const key = `head ${row.group.title} ${row.group.index}`;
         wanted.add(key);
         if (!(scrolled && shown.has(key))) place(key, () => heading(row.group), 0, row.top, null, headSign(row.group));
         continue;
@@ -130,7 +130,7 @@ export function createGrid(store, { pick, open }) {
   function tileSign(id) {
     const facts = factsOf(store.state, id);
     const index = store.state.classes.indexOf(facts.label);
-    return [store.state.pictures[id].name, facts.label, index, facts.given, facts.unknown, facts.confidence].join("\0");
+    return [store.state.pictures[id].name, facts.label, index, facts.given, facts.unknown, facts.confidence, facts.kind].join("\0");
   }
 
   function tile(id) {
@@ -140,8 +140,8 @@ export function createGrid(store, { pick, open }) {
     const index = known.classes.indexOf(facts.label);
     const sure = facts.unknown ? "" : sureness(facts.confidence);
     const image = picture({ src: store.backend.picture(id).small, decoding: "async", draggable: "false" });
-    const words = facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
-    const spoken = [visible(name), facts.unknown ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,
+    const words = facts.kind !== null ? "no name yet" : facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
+    const spoken = [visible(name), facts.unknown && facts.kind === null ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,
       facts.given ? "labelled by you" : sure].filter(Boolean).join(", ");
     const bar = el("span", { class: "bar" }, el("span"));
     bar.firstChild.style.width = `${100 * (facts.confidence ?? 0)}%`;

@@ -8,6 +8,7 @@ const BY_NUMBER = new Intl.Collator("en", { numeric: true });
 /** The ways to look at a board, beside its classes: name → [title, whether a picture is in it]. */
 export const SCOPES = {
   all: ["All pictures", () => true],
+  kinds: ["Kinds without a name", (facts) => facts.kind !== null],
   next: ["Label these next", (facts) => !facts.given],
   unsure: ["Uncertain", (facts) => !facts.given && facts.confidence !== null && facts.confidence < UNSURE],
   unknown: ["Unknown", (facts) => facts.unknown],
@@ -35,7 +36,7 @@ export function tally(state, view) {
 export function groupsOf(state, view) {
   const facts = new Map();
   const query = view.query.trim().toLowerCase();
-  const inScope = (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
+  const inScope = view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
   for (let id = 0; id < state.pictures.length; id++) {
     if (state.gone.has(id)) continue;
     const known = factsOf(state, id);
@@ -49,6 +50,7 @@ export function groupsOf(state, view) {
     const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
     return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
   }
+  if (view.scope === "kind") return [{ title: "The most typical first", kind: "none", index: -1, ids: view.kind.filter((id) => facts.has(id)) }];
   const byName = (a, b) => BY_NUMBER.compare(state.pictures[a].name, state.pictures[b].name);
   if (view.order === "name") {
     return [{ title: SCOPES[view.scope]?.[0] ?? view.scope.slice(6), kind: "none", index: -1, ids: [...facts.keys()].sort(byName) }];
@@ -62,6 +64,7 @@ export function groupsOf(state, view) {
   const of = new Map(groups.map((group) => [group.title, group]));
   const unknown = { title: "Unknown, perhaps none of these", index: -1, kind: "unknown", ids: [] };
   const none = { title: "Not named yet", index: -1, kind: "none", ids: [] };
-  for (const [id, known] of facts) (known.unknown ? unknown : of.get(known.label) ?? none).ids.push(id);
-  return [none, unknown, ...groups].filter((group) => group.ids.length).map((group) => ({ ...group, ids: sort(group.ids) }));
+  const kinds = state.groups.map((_, index) => ({ title: "A kind without a name", index, kind: "kind", ids: [] }));
+  for (const [id, known] of facts) (kinds[known.kind] ?? (known.unknown ? unknown : of.get(known.label) ?? none)).ids.push(id);
+  return [none, ...kinds, unknown, ...groups].filter((group) => group.ids.length).map((group) => ({ ...group, ids: sort(group.ids) }));
 }
