@@ -16,7 +16,7 @@ from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import map_points
-from protoadapt.app.session import Boards, Session, computed
+from protoadapt.app.session import Boards, Session, computed, title_of
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
 from protoadapt.report.label_page import BOARD_FILES, labels_findings
@@ -92,7 +92,9 @@ def board_routes(service: Service) -> APIRouter:
         network, metadata, limits = service.network, service.metadata, service.limits
         new, contents, skipped = read_uploads(uploads, known, room, network, metadata, limits, here.keep)
         here.add(new, contents, *given)
-        return {"revision": here.revision, "skipped": [list(one) for one in skipped]}
+        place_of = {picture.key: place for place, picture in enumerate(here.board.pictures)}
+        places = [place_of.get(content or "") for content in contents]
+        return {"revision": here.revision, "places": places, "skipped": [list(one) for one in skipped]}
 
     @routes.post("/api/boards/{board}/table")
     def add_table(here: Here, text: Annotated[bytes, Depends(text_body)]) -> dict[str, Any]:
@@ -201,7 +203,12 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
     """
     with session.lock:
         board, named = session.board, session.named(metadata) if names else None
-        known: dict[str, Any] = {"id": session.id, "revision": session.revision, "since": since}
+        known: dict[str, Any] = {
+            "id": session.id,
+            "title": title_of(session.folder),
+            "revision": session.revision,
+            "since": since,
+        }
         known |= {"pictures": [{"name": picture.name} for picture in board.pictures[max(0, since) :]]}
         known |= {"classes": list(board.classes), "labels": dict(board.labels), "gone": sorted(board.gone)}
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}

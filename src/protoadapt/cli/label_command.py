@@ -55,7 +55,8 @@ def label_command(
     if any(one["found"] for one in result["classes"]):
         for one in result["classes"]:
             maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
-            print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
+            named = one["found"] - one["unknown"]
+            print(f"{named:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
     print(labels_summary(result), *labels_findings(result), sep="\n")
     say_notes(result["notes"], out / "labels.json")
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")

@@ -5,7 +5,8 @@ records corrections: kept in the browser, and saved as a csv that `label --suppo
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from protoadapt.core.errors import count
@@ -183,7 +184,11 @@ def labels_findings(document: dict[str, Any], groups: bool = True) -> list[str]:
 
 def _counts(classes: Sequence[_Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
-    shown = {"labelled": "found", "unknown": "unknown", "examples": "support"}
+    shown: dict[str, Callable[[_Record], int]] = {
+        "labelled": lambda one: one["found"] - one["unknown"],
+        "unknown": itemgetter("unknown"),
+        "examples": itemgetter("support"),
+    }
     if not any(one["unknown"] for one in classes):
         del shown["unknown"]
     most = max(one["found"] + one["support"] for one in classes) or 1
@@ -191,7 +196,7 @@ def _counts(classes: Sequence[_Record]) -> Section | None:
     for k, one in enumerate(classes):
         parts = {f"{color(k)} solid": one["support"], color(k): one["found"] - one["unknown"]}
         parts[f"{color(k)} faint"] = one["unknown"]
-        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{one[key]:,}" for key in shown.values())]
+        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{of(one):,}" for of in shown.values())]
         first = tag("a", mark(k), name_of(one["name"]), href=f"#class-{k}")
         rows.append((first, [tag("td", cell) for cell in cells]))
     note = "Solid: your examples. Pale: pictures that were given this label"

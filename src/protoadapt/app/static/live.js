@@ -38,7 +38,7 @@ function startPanel(known, add) {
     title && el("bdi", {}, title), `${title ? ": " : ""}${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
   return el("section", { class: "start", "aria-label": "Add pictures" },
     el("h2", {}, "Drop a folder of pictures here"),
-    el("p", {}, "Its subfolders become classes, loose pictures are named for you. Or drop loose pictures and name a few yourself: one per class is enough to begin."),
+    el("p", {}, "Pictures without a label fall into groups that look alike, for you to name. Folders of examples are classes: everything else is named from them."),
     el("div", { class: "pickers" }, picker("Choose a folder", "folder", { webkitdirectory: true }, add), picker("Choose files", "file", { accept }, add)),
     kept.length > 0 && el("div", { class: "kept" }, el("h3", {}, "Go on with a board"), el("ul", {}, kept)),
     el("p", { class: "small" }, `${known.formats.join(", ")} files of up to ${known.max_mb} MB, up to ${known.max_pictures.toLocaleString("en")} pictures; a csv with the columns file and label gives labels. Pictures go to the computer that serves this page and nowhere else${known.keeps ? ", and are kept there." : ", and are forgotten an hour after the page is closed."} Model ${known.model}, trained on ${known.trained_on}.`));

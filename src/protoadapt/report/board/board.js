@@ -107,7 +107,15 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     },
     all: () => store.look({ selection: new Set(grid.order()), focus: view.focus ?? grid.order()[0] ?? null }),
     none: () => store.look({ selection: new Set(), focus: null, anchor: null }),
-    open: () => full.toggle(), close: () => act.none(),
+    open: () => full.toggle(), larger: () => full.zoom(1.5), smaller: () => full.zoom(1 / 1.5), zoomed: () => full.zoomed(), close: () => act.none(),
+    async similar() {
+      const id = view.focus;
+      const found = id === null ? null : await backend.alike?.(id).catch((error) => store.say(error.message, "error"));
+      if (!found) return;
+      view.similar = [id, ...found.similar];
+      look("similar");
+      go(id);
+    },
     type: () => view.focus !== null && inspector.input.focus(),
     search: () => search.focus(), focusGrid, help: () => help.showModal(),
     grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
@@ -175,12 +183,16 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const orders = { unsure: "Least certain first", sure: "Most certain first", name: "By file name" };
   const order = el("select", { "aria-label": "Order" }, Object.entries(orders).map(([value, words]) => el("option", { value }, words)));
   order.addEventListener("change", () => store.look({ order: order.value }));
-  const tools = el("div", { class: "view-tools" }, search, order, size);
+  const limits = { 1: "Any confidence", 0.95: "Below 95\u00a0%", 0.8: "Below 80\u00a0%", 0.6: "Below 60\u00a0%" };
+  const below = el("select", { "aria-label": "Confidence" }, Object.entries(limits).sort(([a], [b]) => b - a).map(([value, words]) => el("option", { value }, words)));
+  below.addEventListener("change", () => store.look({ below: Number(below.value) }));
+  const tools = el("div", { class: "view-tools" }, search, order, below, size);
   const status = el("p", { class: "status-line", role: "status" });
   const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser: save them for the next run of label.");
   const toast = el("div", { class: "toast", role: "alert", hidden: true });
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
-  const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
+  const heading = el("h1", {}, title);
+  const header = el("header", { class: "bar-top" }, heading, el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
     el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
   const middle = el("main", { class: "middle" }, tools, status, hint, kinds.element, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
@@ -226,8 +238,10 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     setAttribute(grid.element, "hidden", view.mode !== "grid" || view.scope === "kinds");
     setAttribute(tools, "hidden", view.mode === "about");
     setAttribute(size, "hidden", view.mode !== "grid");
+    setAttribute(below, "hidden", !state.answers);
     setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
     if (details) setAttribute(details, "hidden", view.mode !== "about");
+    if (state.title && heading.textContent !== state.title) heading.textContent = document.title = state.title;
     if (offered !== null && offered !== state.undo) setAttribute(toast, "hidden", true);
     undo.disabled = !state.undo;
     redo.disabled = !state.redo;
@@ -240,7 +254,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const shown = [state.version, view.scope, view.kind, view.query, view.order].join("\0");
+    const shown = [state.version, view.scope, view.kind, view.similar, view.below, view.query, view.order].join("\0");
     if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
     kinds.show();
     grid.show(groups);

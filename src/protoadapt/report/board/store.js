@@ -11,13 +11,13 @@ const [PAUSE, LONGEST_PAUSE] = [1000, 30000];
 
 export function createStore(backend) {
   const state = {
-    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
+    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {}, title: "",
     groups: [], kindOf: new Map(), findings: [], // pictures that look like kinds without a name, by group
     undo: null, redo: null, calibrated: false, busy: 0, taking: false, version: 0,
     unsaved: 0, lost: false, // steps that no server took, and whether the board is no longer there
   };
   const view = {
-    scope: "all", query: "", order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
+    scope: "all", query: "", below: 1, order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
     focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(), kind: null, // the group that somebody looks at
   };
   const listeners = new Set();
@@ -44,6 +44,7 @@ export function createStore(backend) {
     state.labels = new Map(Object.entries(snapshot.labels).map(([id, label]) => [Number(id), label]));
     state.gone = new Set(snapshot.gone);
     for (const key of ["classes", "undo", "redo"]) state[key] = snapshot[key];
+    state.title = snapshot.title ?? "";
     if ("answers" in snapshot) {
       const held = view.scope === "next" && snapshot.next.includes(view.focus) && (state.suggested.has(view.focus) || firstOf(state) === view.focus)
         ? [view.focus] : [];

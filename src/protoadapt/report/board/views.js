@@ -10,7 +10,7 @@ export const SCOPES = {
   all: ["All pictures", () => true],
   kinds: ["Kinds without a name", (facts) => facts.kind !== null],
   next: ["Label these next", (facts) => !facts.given],
-  unsure: ["Uncertain", (facts) => !facts.given && facts.confidence !== null && facts.confidence < UNSURE],
+  unsure: ["Uncertain", (facts) => !facts.given && !facts.unknown && facts.confidence !== null && facts.confidence < UNSURE],
   unknown: ["Unknown", (facts) => facts.unknown],
   yours: ["Labelled by you", (facts) => facts.given],
   moved: ["Just changed", (facts, id, view) => view.moved.has(id)],
@@ -36,11 +36,11 @@ export function tally(state, view) {
 export function groupsOf(state, view) {
   const facts = new Map();
   const query = view.query.trim().toLowerCase();
-  const inScope = view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
+  const inScope = view.scope === "similar" ? () => true : view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
   for (let id = 0; id < state.pictures.length; id++) {
     if (state.gone.has(id)) continue;
     const known = factsOf(state, id);
-    if (!inScope(known, id, view)) continue;
+    if (!inScope(known, id, view) || (view.below < 1 && (known.given || (known.confidence ?? 0) >= view.below))) continue;
     const text = `${state.pictures[id].name}\n${known.unknown ? "unknown" : known.label ?? ""}`.toLowerCase();
     if (!query || text.includes(query)) facts.set(id, known);
   }
@@ -50,6 +50,7 @@ export function groupsOf(state, view) {
     const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
     return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
   }
+  if (view.scope === "similar") return [{ title: "The most similar first", kind: "none", index: -1, ids: view.similar.filter((id) => facts.has(id)) }];
   if (view.scope === "kind") return [{ title: "The most typical first", kind: "none", index: -1, ids: view.kind.filter((id) => facts.has(id)) }];
   const byName = (a, b) => BY_NUMBER.compare(state.pictures[a].name, state.pictures[b].name);
   if (view.order === "name") {
