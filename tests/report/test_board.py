@@ -190,7 +190,7 @@ def test_names_are_not_cut_where_they_differ_and_the_proposed_class_stands_first
     over = f"(all) => all.filter((one) => one.{right} > one.closest('.tile').{right}).length"
     assert view.eval_on_selector_all(".tile .name", over) == 0
     assert view.get_attribute(".tile.given .line .name >> nth=1", "title") == "American_Goldfinch"
-    assert view.inner_text(".tile.unknown .file") == "u.jpg"
+    assert view.inner_text(".tile.unknown .file .name") == "u.jpg"
     view.click(".tile.unknown")
     offered = view.locator(".choice.primary").evaluate_all(
         "(all) => all.map((one) => [one.dataset.name, one.querySelector('.sure').textContent])"

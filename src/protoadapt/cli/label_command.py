@@ -9,7 +9,6 @@ from protoadapt.cli.options import MODEL_HELP, option
 from protoadapt.cli.progress import bars, say_notes, say_skipped
 from protoadapt.core.errors import UserError, count, for_terminal
 from protoadapt.labeling import DEFAULT_METHOD, DEFAULT_MODEL
-from protoadapt.labeling.explain import reasons_of
 
 EXAMPLES_HELP = "labelled examples: one folder per class, or a csv with the columns file and label; repeatable"
 MODEL_OR_FEATURES_HELP = f"{MODEL_HELP} (default: {DEFAULT_MODEL}; with --features, the one that made them)"
@@ -71,6 +70,8 @@ def label_command(
 def _explanation(one: Mapping[str, Any]) -> list[str]:
     """Why a picture is called what it is, in lines."""
     said = "labelled by you" if one["support"] else f"{one['confidence']:.0%}, next {one['runner_up']}"
+    from protoadapt.labeling.explain import reasons_of
+
     reasons = reasons_of(one, one["threshold"])
     lines = [f"{one['file']}: {one['label']} ({said})", *reasons, "the nearest examples:"]
     return lines + [f"{near['resemblance']:7.2f} {near['label']}: {near['file']}" for near in one["nearest"]]

@@ -16,7 +16,7 @@ from protoadapt.report.markup import Html, Section, facts, inner, name_of, pairs
 from protoadapt.report.motion import motion, motion_section, paths_of
 
 LABELS = "protoadapt-labels/1"
-NAMES = "dom label_csv marks operations store views kinds grid classes inspector map dialogs keys board"
+NAMES = "dom label_csv marks operations store views kinds grid classes inspector map dialogs keys tools board"
 MODULES = tuple(f"board/{name}.js" for name in NAMES.split())
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)

@@ -5,6 +5,7 @@ import { count, el, icon } from "./dom.js";
 import { chosen, createIntake, dropped } from "./intake.js";
 import { about, newBoard, serverBackend } from "./server_backend.js";
 import { download, labelsCsv } from "./label_csv.js";
+import { sortedZip } from "./sorted_zip.js";
 import { createStore } from "./store.js";
 
 const ZIP = "zip, to unpack beside the pictures";
@@ -63,8 +64,16 @@ function saveMenu(store) {
     "classifier.safetensors": ["Classifier", "names new pictures, with protoadapt predict"], "imagefolder.zip": ["Hugging Face imagefolder", ZIP],
     "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "zip with tasks.json and config.xml"],
   };
-  const sorting = el("p", { class: "note" }, "Your pictures sorted into folders: this page holds small copies only. Save the table of labels, and run where the pictures are ",
-    el("code", {}, "protoadapt label --support labels.csv --images FOLDER --out named --sort copy".split(" ").flatMap((word) => [el("span", {}, word), " "])));
+  async function sorted() {
+    try {
+      const { blob, n, missing } = await sortedZip(store.state, store.backend.originals, (done, all) => store.say(`${done.toLocaleString("en")} of ${count(all, "file")} read …`));
+      if (!n) return store.say("This page holds small copies only since it was loaded again: drop the folder once more, then save.", "warning");
+      download(blob, "sorted.zip");
+      store.say(`${count(n, "picture")} saved, sorted into folders.${missing ? ` ${count(missing, "picture")} left out, of which this page holds small copies only: drop their folder once more.` : ""}`, missing ? "warning" : "note");
+    } catch (error) {
+      store.say(error.message, "error");
+    }
+  }
   async function save(name) {
     if (!(await store.saved())) return store.say(`Not saved: ${count(store.state.unsaved, "step")} did not reach the server yet.`, "error");
     const wait = name === "report.html" ? "The report is being made …" : null;
@@ -78,8 +87,9 @@ function saveMenu(store) {
     download(await answer.blob(), name);
     if (wait) store.say("The report is saved.");
   }
-  return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } },
-    el("span", {}, words, el("small", {}, note)))), sorting);
+  const item = (name, words, note, run) => el("button", { type: "button", data: { save: name }, on: { click: run } }, el("span", {}, words, el("small", {}, note)));
+  return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => item(name, words, note, () => save(name))),
+    item("sorted.zip", "Pictures sorted into folders", "zip with your own files, one folder per class", sorted));
 }
 
 /** What is not on the server, for the header: steps that wait, or all labels of a board that the server has lost. */

@@ -10,6 +10,7 @@ import { createKinds } from "./kinds.js";
 import { createMap } from "./map.js";
 import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
 import { factsOf, firstOf, kindsOf } from "./store.js";
+import { createTools } from "./tools.js";
 import { groupsOf } from "./views.js";
 
 const QUIET = 6000;
@@ -117,7 +118,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       go(id);
     },
     type: () => view.focus !== null && inspector.input.focus(),
-    search: () => search.focus(), focusGrid, help: () => help.showModal(),
+    search: () => tools.search.focus(), focusGrid, help: () => help.showModal(),
     grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
   };
 
@@ -176,17 +177,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const words = { grid: "Pictures", map: "Map", about: "Details" }[mode];
     return el("button", { type: "button", class: "mode", "aria-label": words, data: { mode }, on: { click: () => store.look({ mode }) } }, icon(mode), el("span", {}, words));
   });
-  const search = el("input", { type: "search", placeholder: "Search file or class", "aria-label": "Search file or class", autocomplete: "off" });
-  search.addEventListener("input", () => store.look({ query: search.value }));
-  const size = el("input", { type: "range", min: "80", max: "320", step: "4", value: String(view.size), "aria-label": "Size of the pictures" });
-  size.addEventListener("input", () => store.look({ size: Number(size.value) }));
-  const orders = { unsure: "Least certain first", sure: "Most certain first", name: "By file name" };
-  const order = el("select", { "aria-label": "Order" }, Object.entries(orders).map(([value, words]) => el("option", { value }, words)));
-  order.addEventListener("change", () => store.look({ order: order.value }));
-  const limits = { 1: "Any confidence", 0.95: "Below 95\u00a0%", 0.8: "Below 80\u00a0%", 0.6: "Below 60\u00a0%" };
-  const below = el("select", { "aria-label": "Confidence" }, Object.entries(limits).sort(([a], [b]) => b - a).map(([value, words]) => el("option", { value }, words)));
-  below.addEventListener("change", () => store.look({ below: Number(below.value) }));
-  const tools = el("div", { class: "view-tools" }, search, order, below, size);
+  const tools = createTools(store);
   const status = el("p", { class: "status-line", role: "status" });
   const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser: save them for the next run of label.");
   const toast = el("div", { class: "toast", role: "alert", hidden: true });
@@ -194,7 +185,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const heading = el("h1", {}, title);
   const header = el("header", { class: "bar-top" }, heading, el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
     el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
-  const middle = el("main", { class: "middle" }, tools, status, hint, kinds.element, grid.element, empty, map.element, details);
+  const middle = el("main", { class: "middle" }, tools.element, status, hint, kinds.element, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
   let quiet = 0;
@@ -236,10 +227,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     for (const mode of modes) setAttribute(mode, "aria-pressed", String(mode.dataset.mode === view.mode));
     if (view.scope === "kinds" && !state.busy && !kindsOf(state).length) return look(state.answers ? "next" : "all");
     setAttribute(grid.element, "hidden", view.mode !== "grid" || view.scope === "kinds");
-    setAttribute(tools, "hidden", view.mode === "about");
-    setAttribute(size, "hidden", view.mode !== "grid");
-    setAttribute(below, "hidden", !state.answers);
-    setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
+    tools.show();
     if (details) setAttribute(details, "hidden", view.mode !== "about");
     if (state.title && heading.textContent !== state.title) heading.textContent = document.title = state.title;
     if (offered !== null && offered !== state.undo) setAttribute(toast, "hidden", true);

@@ -6,7 +6,7 @@ import { mark } from "./marks.js";
 import { className } from "./operations.js";
 import { factsOf, sureness, wordsOn } from "./store.js";
 
-const [MOST_CHOSEN, PAUSE] = [60, 150];
+const [MOST_CHOSEN, MOMENT] = [60, 150];
 
 /** The panel. `label(name)`, `confirm()`, `unknown()`, `clear()`, `remove()`, `open()`, `close()` act on what is chosen. */
 export function createInspector(store, act) {
@@ -71,7 +71,7 @@ export function createInspector(store, act) {
       if (!found || sign !== explained) return;
       ({ reasons, examples } = found);
       draw();
-    }, PAUSE);
+    }, MOMENT);
   }
 
   function draw() {
