@@ -15,7 +15,6 @@ from protoadapt.app.board import (
     MOST_CLASSES,
     Board,
     BoardPicture,
-    alike,
     change,
     class_name,
     difference,
@@ -24,6 +23,7 @@ from protoadapt.app.board import (
     unnamed_groups,
     with_pictures,
 )
+from protoadapt.app.resemblance import alike, faults
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import labels_csv_text
 from protoadapt.labeling.support import table_examples
@@ -33,11 +33,11 @@ METADATA["trained_on"] = "nothing"
 CLASSES = ("ant", "bee", "cat")
 
 
-def cloud(count: int = 30, dim: int = 12) -> list[BoardPicture]:
+def cloud(count: int = 30, dim: int = 12, noise: float = 0.15) -> list[BoardPicture]:
     """Pictures of three classes, by turns; the truth is in their names."""
     rng = np.random.default_rng(0)
     means = rng.random((3, dim)) * 2
-    rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, 0.15, (count, dim)), 0).astype(np.float32)
+    rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, noise, (count, dim)), 0).astype(np.float32)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(count)]
     return [BoardPicture(f"{CLASSES[i % 3]}-{i}.jpg", key, rows[i]) for i, key in enumerate(keys)]
 
@@ -261,3 +261,14 @@ def test_the_table_comes_back_as_support(tmp_path):
     (tmp_path / "labels.csv").write_text(labels_csv_text(name_board(board, METADATA).result), "utf-8", newline="")
     examples = table_examples(tmp_path / "labels.csv", tmp_path)
     assert {(Path(one.file).name, one.label) for one in examples} == {(nasty[0], "=cmd()"), (nasty[1], 'bee, or wasp"')}
+
+
+def test_check_finds_a_wrong_label_and_a_picture_that_is_there_twice():
+    pictures = cloud(60, dim=64, noise=0.6)
+    board = labelled(with_pictures(Board(), pictures), {i: CLASSES[i % 3] for i in range(30)} | {4: "cat"})
+    twin = BoardPicture("twin.jpg", "f" * 64, board.pictures[50].feature)
+    found = faults(with_pictures(board, [twin]))
+    assert found[0] == {"title": "Almost the same picture", "places": [50, 60]}
+    assert {"title": "Labelled cat, looks like bee", "places": [4]} in found
+    with pytest.raises(UserError, match="nothing to check yet"):
+        faults(labelled(with_pictures(Board(), cloud(3)), {0: "ant"}))

@@ -286,6 +286,18 @@ def test_a_picture_is_shown_beside_examples_and_similar_ones_are_found(page):
     assert {name[:3] for name in near[:8]} == {"red"}
 
 
+def test_labels_are_checked_on_the_page(page):
+    page.click(".tile[title='red 5.png']")
+    page.keyboard.press("1")  # blue
+    answered(page)
+    page.click("button[aria-label^='Check labels']")
+    page.wait_for_selector(".group")
+    titles = page.locator(".group .name").all_inner_texts()
+    assert titles
+    assert set(titles) <= {"Almost the same picture", "Labelled blue, looks like red", "Resemble no other picture"}
+    assert serious_findings(page) == []
+
+
 def test_cards_say_why_and_the_unsure_are_sifted_out(page):
     """All of these pictures are certain: the server's answer is altered."""
 

@@ -11,11 +11,12 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app.board import LONGEST, Board, alike, first_pictures, unnamed_groups
+from protoadapt.app.board import LONGEST, Board, first_pictures, unnamed_groups
 from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import map_points
+from protoadapt.app.resemblance import alike, faults
 from protoadapt.app.session import Boards, Session, computed, title_of
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
@@ -141,6 +142,10 @@ def board_routes(service: Service) -> APIRouter:
     @routes.get("/api/boards/{board}/map")
     def plane(here: Here, kind: str = "pca") -> dict[str, Any]:
         return map_points(here, service.metadata, kind)
+
+    @routes.get("/api/boards/{board}/check")
+    def check(here: Here) -> dict[str, Any]:
+        return {"groups": computed(faults, here.board)}
 
     @routes.get("/api/boards/{board}/{name}")
     def saved(here: Here, name: str) -> Response:

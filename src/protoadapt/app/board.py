@@ -23,18 +23,14 @@ from pydantic import BaseModel, Field, ValidationError
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.methods.unnamed import first_groups
-from protoadapt.core.prototype_model import as_numpy, unit
 from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
-from protoadapt.labeling.explain import reasons_of
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.names import UNKNOWN, composed, to_text
 from protoadapt.labeling.outputs import NONE_OF_CLASSES, UNLABELED
 from protoadapt.labeling.suggest import centred, next_record, suggest
 from protoadapt.labeling.support import ON_PAGE
 
-NEAREST, MOST_BESIDE, SIMILAR = 4, 3, 60
-"""Examples of a class that a picture is shown beside, and of so many classes; pictures that are found to be similar."""
 NAMED = 2
 """Classes with an example from which on all pictures are named."""
 LONGEST, MOST_CLASSES = 80, 5000
@@ -201,25 +197,6 @@ def unnamed_groups(board: Board, named: Named | None) -> list[list[int]]:
         found += [[inside[row] for row in part.tolist()] for part in parts] or ([inside] if named else [])
     groups = [[ordered[row] for row in part if ordered[row] not in board.labels] for part in found]
     return sorted(filter(None, groups), key=len, reverse=True)
-
-
-def alike(board: Board, named: Named | None, place: int) -> dict[str, Any]:
-    """Why a picture is called what it is: `reasons`, as sentences, and `examples` with their resemblance by class, the
-    two likeliest first, then the class of the nearest example. `similar`: the pictures most like it.
-    """
-    present = board.present
-    rows = np.stack([board.pictures[one].feature for one in present])
-    u = unit(as_numpy(named.classifier.prepare(rows))) if named else centred(rows)
-    resemblance = u @ u[present.index(place)]
-    nearest = [i for i in np.argsort(-resemblance, kind="stable").tolist() if present[i] != place]
-    record = named.result["pictures"][present.index(place)] if named else {}
-    of_class: dict[str, list[Any]] = {name: [] for name in (record.get("label"), record.get("runner_up")) if name}
-    for i in nearest:
-        if (name := board.labels.get(present[i], UNKNOWN)) != UNKNOWN:
-            of_class.setdefault(name, []).append([present[i], round(float(resemblance[i]), 2)])
-    examples = {name: found[:NEAREST] for name, found in list(of_class.items())[:MOST_BESIDE]}
-    reasons = reasons_of(record, named.classifier.threshold) if named and not record["support"] else []
-    return {"reasons": reasons, "examples": examples, "similar": [present[i] for i in nearest[:SIMILAR]]}
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

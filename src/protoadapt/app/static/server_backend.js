@@ -43,6 +43,7 @@ export function serverBackend(id) {
     },
     picture: (place) => ({ small: `${base}/small/${place}`, large: `${base}/large/${place}` }),
     alike: async (place) => (await asked(`${base}/alike/${place}`)).found,
+    check: async () => (await asked(`${base}/check`)).found.groups,
     map: async (kind) => (await asked(`${base}/map?kind=${kind}`)).found,
     table: async (file) => (await asked(`${base}/table`, { method: "POST", body: file, headers: { "Content-Type": "text/csv" } })).found,
     /** Sends files; `sent` is called when the server has them, the answer comes when they are read. */

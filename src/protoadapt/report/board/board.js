@@ -11,7 +11,7 @@ import { createMap } from "./map.js";
 import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
 import { factsOf, firstOf, kindsOf } from "./store.js";
 import { createTools } from "./tools.js";
-import { groupsOf } from "./views.js";
+import { groupsOf, summaryOf } from "./views.js";
 
 const QUIET = 6000;
 
@@ -117,6 +117,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       look("similar");
       go(id);
     },
+    async check() {
+      const found = await backend.check().catch((error) => store.say(error.message, "error"));
+      if (!found) return;
+      if (!found.length) return store.say("No label looks wrong, and no picture is there twice.");
+      view.check = found;
+      look("check");
+    },
     type: () => view.focus !== null && inspector.input.focus(),
     search: () => tools.search.focus(), focusGrid, help: () => help.showModal(),
     grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
@@ -184,7 +191,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
   const heading = el("h1", {}, title);
   const header = el("header", { class: "bar-top" }, heading, el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
-    el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
+    el("div", { class: "tools" }, undo, redo, many, backend.check && button("check", "Check labels: wrong ones, near-duplicates, outliers", act.check), button("help", "Keys and help", act.help), buttons));
   const middle = el("main", { class: "middle" }, tools.element, status, hint, kinds.element, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
@@ -198,25 +205,6 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     setAttribute(toast, "hidden", false);
     quiet = setTimeout(() => setAttribute(toast, "hidden", true), kind === "error" ? 2 * QUIET : QUIET);
   };
-
-  function summary() {
-    if (frozen) return lead;
-    const present = state.pictures.length - state.gone.size;
-    const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
-    if (state.busy && !state.answers) return "Naming …";
-    if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
-    const unnamed = kindsOf(state).length;
-    if (!state.answers && unnamed) {
-      return `${count(present - labelled, "picture")} without a label, in ${count(unnamed, "group")} that look alike. Name two or more of them: all other pictures are named then.`;
-    }
-    if (!state.answers) {
-      return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
-    }
-    const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
-    const unmarked = state.calibrated || unnamed ? "" : " This model marks no picture as unknown.";
-    const more = unnamed ? ` ${count(unnamed, "group")} without a name.` : "";
-    return [`${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${more}${moved}${unmarked}`, ...state.findings].join(" ");
-  }
 
   let grouped = null;
   let groups = [];
@@ -238,11 +226,11 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       setAttribute(one, "aria-label", one.title);
     }
     setAttribute(many, "aria-pressed", String(view.many));
-    const text = summary();
+    const text = frozen ? lead : summaryOf(state, view);
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const shown = [state.version, view.scope, view.kind, view.similar, view.below, view.query, view.order].join("\0");
+    const shown = [state.version, view.scope, view.kind, view.similar, view.check?.length, view.below, view.query, view.order].join("\0");
     if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
     kinds.show();
     grid.show(groups);

@@ -1,6 +1,7 @@
 // Which pictures are shown, in which order, in which groups.
 
-import { factsOf } from "./store.js";
+import { count } from "./dom.js";
+import { factsOf, kindsOf } from "./store.js";
 
 export const UNSURE = 0.8;
 const BY_NUMBER = new Intl.Collator("en", { numeric: true });
@@ -36,7 +37,7 @@ export function tally(state, view) {
 export function groupsOf(state, view) {
   const facts = new Map();
   const query = view.query.trim().toLowerCase();
-  const inScope = view.scope === "similar" ? () => true : view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
+  const inScope = view.scope === "similar" || view.scope === "check" ? () => true : view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
   for (let id = 0; id < state.pictures.length; id++) {
     if (state.gone.has(id)) continue;
     const known = factsOf(state, id);
@@ -49,6 +50,10 @@ export function groupsOf(state, view) {
     const [first, rest] = [true, false].map((on) => queue.filter((id) => state.suggested.has(id) === on));
     const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
     return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
+  }
+  if (view.scope === "check") {
+    const left = view.check.map(({ title, places }, index) => ({ title, kind: "fault", index, ids: places.filter((id) => facts.has(id)) }));
+    return left.filter((group) => group.ids.length);
   }
   if (view.scope === "similar") return [{ title: "The most similar first", kind: "none", index: -1, ids: view.similar.filter((id) => facts.has(id)) }];
   if (view.scope === "kind") return [{ title: "The most typical first", kind: "none", index: -1, ids: view.kind.filter((id) => facts.has(id)) }];
@@ -68,4 +73,23 @@ export function groupsOf(state, view) {
   const kinds = state.groups.map((_, index) => ({ title: "A kind without a name", index, kind: "kind", ids: [] }));
   for (const [id, known] of facts) (kinds[known.kind] ?? (known.unknown ? unknown : of.get(known.label) ?? none)).ids.push(id);
   return [none, ...kinds, unknown, ...groups].filter((group) => group.ids.length).map((group) => ({ ...group, ids: sort(group.ids) }));
+}
+
+/** What is known of the whole board, in a sentence or a few. */
+export function summaryOf(state, view) {
+  const present = state.pictures.length - state.gone.size;
+  const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
+  if (state.busy && !state.answers) return "Naming …";
+  if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
+  const unnamed = kindsOf(state).length;
+  if (!state.answers && unnamed) {
+    return `${count(present - labelled, "picture")} without a label, in ${count(unnamed, "group")} that look alike. Name two or more of them: all other pictures are named then.`;
+  }
+  if (!state.answers) {
+    return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
+  }
+  const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
+  const unmarked = state.calibrated || unnamed ? "" : " This model marks no picture as unknown.";
+  const more = unnamed ? ` ${count(unnamed, "group")} without a name.` : "";
+  return [`${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${more}${moved}${unmarked}`, ...state.findings].join(" ");
 }
