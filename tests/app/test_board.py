@@ -221,7 +221,7 @@ def test_a_group_never_holds_a_picture_with_a_label():
     assert not {2, 5} & {place for group in unnamed_groups(said, name_board(said, METADATA)) for place in group}
 
 
-@pytest.mark.parametrize("count", [0, 1, 3])
+@pytest.mark.parametrize("count", [0, 1, 3, 6])
 def test_few_pictures_are_no_group(count):
     assert unnamed_groups(with_pictures(Board(), cloud(count)), None) == []
 

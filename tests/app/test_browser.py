@@ -226,7 +226,9 @@ def layout(tmp_path_factory, painted):
         for i in range(2):
             (root / "examples" / colour / f"{i}.png").write_bytes(painted(colour, i))
     (root / "photos").mkdir()
-    Image.new("RGB", (2400, 1200), "red").save(root / "photos" / "large.png")
+    day = Image.Exif()
+    day[0x132] = "2019:05:31 12:00:00"  # DateTime
+    Image.new("RGB", (2400, 1200), "red").save(root / "photos" / "large.png", exif=day)
     return root
 
 
@@ -246,6 +248,9 @@ def test_a_folder_asks_what_its_folders_are(blank, layout):
     drop(lambda: blank.click("[data-depth='1']"))
     blank.wait_for_selector(".status-line:has-text('1 picture named from 4 labels of 2 classes')")
     assert blank.inner_text("h1") == layout.name
+    blank.click("[data-scope=all]")
+    blank.select_option("select[aria-label=Order]", "date")
+    blank.wait_for_selector(".tile[title='photos/large.png'][aria-posinset='1']")
 
 
 def test_full_size_is_the_file_itself_and_zooms(blank, layout):

@@ -214,7 +214,7 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
             "revision": session.revision,
             "since": since,
         }
-        known |= {"pictures": [{"name": picture.name} for picture in board.pictures[max(0, since) :]]}
+        known |= {"pictures": [{"name": one.name, "taken": one.taken} for one in board.pictures[max(0, since) :]]}
         known |= {"classes": list(board.classes), "labels": dict(board.labels), "gone": sorted(board.gone)}
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:

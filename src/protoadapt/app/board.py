@@ -45,6 +45,7 @@ class BoardPicture(NamedTuple):
     name: str
     key: str  # sha256 of its file
     feature: np.ndarray  # (D)
+    taken: str = ""  # when, as its file says (`decode.taken_at`)
 
 
 @dataclass(frozen=True)
@@ -195,6 +196,8 @@ def unnamed_groups(board: Board, named: Named | None) -> list[list[int]]:
         inside = [row for row, place in enumerate(ordered) if group_of[place] == name]
         parts = first_groups(torch.from_numpy(centred(rows))[inside])
         found += [[inside[row] for row in part.tolist()] for part in parts] or ([inside] if named else [])
+    if named is None and len(found) < 2:  # one group of all says nothing
+        return []
     groups = [[ordered[row] for row in part if ordered[row] not in board.labels] for part in found]
     return sorted(filter(None, groups), key=len, reverse=True)
 

@@ -57,9 +57,11 @@ export function groupsOf(state, view) {
   }
   if (view.scope === "similar") return [{ title: "The most similar first", kind: "none", index: -1, ids: view.similar.filter((id) => facts.has(id)) }];
   if (view.scope === "kind") return [{ title: "The most typical first", kind: "none", index: -1, ids: view.kind.filter((id) => facts.has(id)) }];
+  const taken = (id) => state.pictures[id].taken ?? "";
   const byName = (a, b) => BY_NUMBER.compare(state.pictures[a].name, state.pictures[b].name);
-  if (view.order === "name") {
-    return [{ title: SCOPES[view.scope]?.[0] ?? view.scope.slice(6), kind: "none", index: -1, ids: [...facts.keys()].sort(byName) }];
+  if (view.order === "name" || view.order === "date") {
+    const byDate = (a, b) => Number(!taken(a)) - Number(!taken(b)) || BY_NUMBER.compare(taken(a), taken(b)) || byName(a, b);
+    return [{ title: SCOPES[view.scope]?.[0] ?? view.scope.slice(6), kind: "none", index: -1, ids: [...facts.keys()].sort(view.order === "date" ? byDate : byName) }];
   }
   const sign = view.order === "sure" ? -1 : 1;
   const sort = (ids) => ids.sort((a, b) => {
