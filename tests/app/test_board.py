@@ -268,7 +268,7 @@ def test_check_finds_a_wrong_label_and_a_picture_that_is_there_twice():
     board = labelled(with_pictures(Board(), pictures), {i: CLASSES[i % 3] for i in range(30)} | {4: "cat"})
     twin = BoardPicture("twin.jpg", "f" * 64, board.pictures[50].feature)
     found = faults(with_pictures(board, [twin]))
-    assert found[0] == {"title": "Almost the same picture", "places": [50, 60]}
-    assert {"title": "Labelled cat, looks like bee", "places": [4]} in found
+    assert found[0] == {"title": "Almost the same picture", "ids": [50, 60]}
+    assert {"title": "Labelled cat, looks like bee", "ids": [4]} in found
     with pytest.raises(UserError, match="nothing to check yet"):
         faults(labelled(with_pictures(Board(), cloud(3)), {0: "ant"}))

@@ -37,8 +37,8 @@ def alike(board: Board, named: Named | None, place: int) -> dict[str, Any]:
 
 
 def faults(board: Board) -> list[dict[str, Any]]:
-    """What `check` finds among the labels of a board, as groups with a `title` and the `places` of their pictures; each
-    picture is in one group at most."""
+    """What `check` finds among the labels of a board: groups with a `title`, and the places of their pictures as `ids`;
+    each picture is in one group at most."""
     if len(board.used) < NAMED:
         raise UserError("there is nothing to check yet: give a picture of each of two classes its name")
     present, classes = board.present, board.used
@@ -54,5 +54,5 @@ def faults(board: Board) -> list[dict[str, Any]]:
     for title, rows in groups:
         places = [present[row] for row in rows if row not in seen]
         seen.update(rows)
-        shown += [{"title": title, "places": places}] if places else []
+        shown += [{"title": title, "ids": places}] if places else []
     return shown

@@ -53,9 +53,9 @@ def label_command(
         result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
     if any(one["found"] for one in result["classes"]):
         for one in result["classes"]:
-            maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
-            named = one["found"] - one["unknown"]
-            print(f"{named:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
+            maybe = f"; {one['unknown']:,} more unknown" if one["unknown"] else ""
+            of_class = one["support"] + one["found"] - one["unknown"]
+            print(f"{of_class:11,} {for_terminal(one['name'])} (with {count(one['support'], 'example')}{maybe})")
     print(labels_summary(result), *labels_findings(result), sep="\n")
     say_notes(result["notes"], out / "labels.json")
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")

@@ -185,7 +185,7 @@ def labels_findings(document: dict[str, Any], groups: bool = True) -> list[str]:
 def _counts(classes: Sequence[_Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
     shown: dict[str, Callable[[_Record], int]] = {
-        "labelled": lambda one: one["found"] - one["unknown"],
+        "pictures": lambda one: one["support"] + one["found"] - one["unknown"],
         "unknown": itemgetter("unknown"),
         "examples": itemgetter("support"),
     }

@@ -113,16 +113,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       const id = view.focus;
       const found = id === null ? null : await backend.alike?.(id).catch((error) => store.say(error.message, "error"));
       if (!found) return;
-      view.similar = [id, ...found.similar];
-      look("similar");
+      lookAt([{ title: "The most similar first", ids: [id, ...found.similar] }]);
       go(id);
     },
     async check() {
       const found = await backend.check().catch((error) => store.say(error.message, "error"));
-      if (!found) return;
-      if (!found.length) return store.say("No label looks wrong, and no picture is there twice.");
-      view.check = found;
-      look("check");
+      if (found?.length) lookAt(found);
+      else if (found) store.say("No label looks wrong, and no picture is there twice.");
     },
     type: () => view.focus !== null && inspector.input.focus(),
     search: () => tools.search.focus(), focusGrid, help: () => help.showModal(),
@@ -139,6 +136,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (scope !== "kind") view.kind = null;
     store.look({ scope, mode: view.mode === "map" ? "map" : "grid", focus: null, selection: new Set() });
     queueMicrotask(() => grid.top());
+  }
+
+  /** Shows what was found, groups of pictures with a title each. */
+  function lookAt(found) {
+    view.found = found;
+    state.version++;
+    look("found");
   }
 
   function create(text) {
@@ -230,7 +234,7 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const shown = [state.version, view.scope, view.kind, view.similar, view.check?.length, view.below, view.query, view.order].join("\0");
+    const shown = [state.version, view.scope, view.kind, view.below, view.query, view.order].join("\0");
     if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
     kinds.show();
     grid.show(groups);

@@ -32,7 +32,7 @@ export function createClasses(store, { look, label, files, edit, create }) {
     const spoken = `${name}: ${of.found} found, ${of.given} labelled by you${key ? `, key ${key}` : ""}`;
     const button = el("button", { type: "button", class: "class", "aria-label": spoken, "aria-current": store.view.scope === scope && "true", on: { click: () => look(scope) } },
       mark(index), wholeName(name), el("span", { class: "examples" }, examples),
-      el("span", { class: "number" }, of.found.toLocaleString("en")), key && el("kbd", {}, key));
+      el("span", { class: "number" }, (of.found + of.given).toLocaleString("en")), key && el("kbd", {}, key));
     const item = el("li", { data: { name } }, button, !store.backend.frozen &&
       el("button", { type: "button", class: "dots", "aria-label": `Rename, merge or delete ${name}`, on: { click: () => edit(name) } }, icon("more")));
     item.addEventListener("dragover", (event) => {

@@ -120,18 +120,12 @@ export function createGrid(store, { pick, open }) {
   }
 
   function headSign(group) {
-    return `${group.kind}${group.index}${numbers(group.ids)}`;
+    return `${group.kind}${group.index}${group.ids.length}`;
   }
 
   function heading(group) {
     return el("div", { class: "group", "aria-hidden": "true" }, group.kind === "class" && mark(group.index),
-      nameOf(group.title, differsAt(group.title, store.state.classes)), el("span", { class: "number" }, numbers(group.ids)));
-  }
-
-  /** The pictures that were named, as in the list of classes, and beside them those that a person named. */
-  function numbers(ids) {
-    const given = ids.filter((id) => store.state.labels.has(id)).length;
-    return given && given < ids.length ? `${count(ids.length - given, "picture")}, ${given.toLocaleString("en")} by you` : count(ids.length, "picture");
+      nameOf(group.title, differsAt(group.title, store.state.classes)), el("span", { class: "number" }, count(group.ids.length, "picture")));
   }
 
   function tileSign(id, kind) {

@@ -18,7 +18,7 @@ export function createStore(backend) {
   };
   const view = {
     scope: "all", query: "", below: 1, order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
-    focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(), kind: null, // the group that somebody looks at
+    focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(), found: [], kind: null, // the group that somebody looks at
   };
   const listeners = new Set();
   let waiting = [];

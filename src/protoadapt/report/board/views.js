@@ -37,7 +37,7 @@ export function tally(state, view) {
 export function groupsOf(state, view) {
   const facts = new Map();
   const query = view.query.trim().toLowerCase();
-  const inScope = view.scope === "similar" || view.scope === "check" ? () => true : view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
+  const inScope = view.scope === "found" ? () => true : view.scope === "kind" ? (known) => !known.given : (SCOPES[view.scope] ?? [null, (known) => `class:${known.label}` === view.scope && !known.unknown])[1];
   for (let id = 0; id < state.pictures.length; id++) {
     if (state.gone.has(id)) continue;
     const known = factsOf(state, id);
@@ -51,11 +51,7 @@ export function groupsOf(state, view) {
     const after = { title: first.length ? "After these, the least certain first" : "The least certain first", kind: "none", index: -1, ids: rest };
     return [{ title: SCOPES.next[0], kind: "queue", index: -1, ids: first }, after].filter((group) => group.ids.length);
   }
-  if (view.scope === "check") {
-    const left = view.check.map(({ title, places }, index) => ({ title, kind: "fault", index, ids: places.filter((id) => facts.has(id)) }));
-    return left.filter((group) => group.ids.length);
-  }
-  if (view.scope === "similar") return [{ title: "The most similar first", kind: "none", index: -1, ids: view.similar.filter((id) => facts.has(id)) }];
+  if (view.scope === "found") return view.found.map((group, index) => ({ ...group, kind: "found", index, ids: group.ids.filter((id) => facts.has(id)) })).filter((group) => group.ids.length);
   if (view.scope === "kind") return [{ title: "The most typical first", kind: "none", index: -1, ids: view.kind.filter((id) => facts.has(id)) }];
   const taken = (id) => state.pictures[id].taken ?? "";
   const byName = (a, b) => BY_NUMBER.compare(state.pictures[a].name, state.pictures[b].name);
