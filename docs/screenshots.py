@@ -128,6 +128,7 @@ def take(browser: Browser, photos: Path, truth: dict[str, str], shot: Callable[[
     with served() as address:
         page.goto(address)
         page.set_input_files("input[webkitdirectory] >> nth=0", photos)
+        page.click("[data-depth='0']")
         page.wait_for_function("() => / pictures named from /.test(document.querySelector('.status-line').textContent)")
         page.wait_for_selector(".progress", state="hidden")
         page.wait_for_selector(".toast", state="hidden")

@@ -81,6 +81,17 @@ def test_pictures_are_named_and_a_change_names_them_again(client, filled):
     assert step(client, filled, {"redo": 1}).json()["labels"] == after["labels"]
 
 
+def test_a_picture_says_why_and_groups_are_sent(client, filled, add):
+    add({f"sea {i}.png": ("green", i) for i in range(20)})
+    state = client.get(filled).json()
+    assert len({place for group in state["groups"] for place in group} & set(range(6, 26))) >= 16
+    assert any("has one example" in said or "have one example" in said for said in state["findings"])
+    found = client.get(f"{filled}/alike/6").json()
+    assert set(found["examples"]) == {"red", "blue"}
+    assert len(found["similar"]) == 25
+    assert client.get(f"{filled}/alike/99").status_code == 404
+
+
 def test_a_page_that_missed_a_change_gets_the_board(client, filled):
     stale = client.post(f"{filled}/changes?revision=0", json=[{"patch": {"labels": {"2": "blue"}}, "words": "x"}])
     assert (stale.status_code, stale.json()["labels"]) == (409, {"0": "red", "1": "blue"})

@@ -20,8 +20,10 @@ from protoadapt.app.board import (
     difference,
     labelling,
     name_board,
+    unnamed_groups,
     with_pictures,
 )
+from protoadapt.app.resemblance import alike, faults
 from protoadapt.core.errors import UserError
 from protoadapt.labeling.outputs import labels_csv_text
 from protoadapt.labeling.support import table_examples
@@ -31,11 +33,11 @@ METADATA["trained_on"] = "nothing"
 CLASSES = ("ant", "bee", "cat")
 
 
-def cloud(count: int = 30, dim: int = 12) -> list[BoardPicture]:
+def cloud(count: int = 30, dim: int = 12, noise: float = 0.15) -> list[BoardPicture]:
     """Pictures of three classes, by turns; the truth is in their names."""
     rng = np.random.default_rng(0)
     means = rng.random((3, dim)) * 2
-    rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, 0.15, (count, dim)), 0).astype(np.float32)
+    rows = np.maximum(means[np.arange(count) % 3] + rng.normal(0, noise, (count, dim)), 0).astype(np.float32)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(count)]
     return [BoardPicture(f"{CLASSES[i % 3]}-{i}.jpg", key, rows[i]) for i, key in enumerate(keys)]
 
@@ -194,6 +196,50 @@ def test_a_kind_without_a_name_is_a_group():
     assert result["unnamed"] == [{"name": "unnamed-1", "found": 30}]
 
 
+def kinds(board: Board) -> list[set[str]]:
+    """The true classes of the pictures in each group."""
+    groups = unnamed_groups(board, name_board(board, METADATA))
+    return [{board.pictures[place].name.partition("-")[0] for place in group} for group in groups]
+
+
+def test_from_nothing_there_are_groups_and_a_name_takes_one_away():
+    board = with_pictures(Board(), cloud(90))
+    groups = unnamed_groups(board, None)
+    assert sorted(map(len, groups)) == [30, 30, 30]
+    assert sorted(kinds(board), key=str) == [{"ant"}, {"bee"}, {"cat"}]
+    named = labelled(board, dict.fromkeys(groups[0], "first"))
+    assert unnamed_groups(named, None) == groups[1:], "the others stay as they are"
+    named = labelled(named, dict.fromkeys(groups[1], "second"))
+    (rest,) = unnamed_groups(named, name_board(named, METADATA))
+    assert sorted(rest) == sorted(groups[2])
+
+
+def test_a_group_never_holds_a_picture_with_a_label():
+    board = labelled(with_pictures(Board(), cloud(90)), {i: CLASSES[i % 3] for i in range(12) if i % 3 < 2})
+    assert kinds(board) == [{"cat"}]
+    said = labelled(board, {2: "unknown", 5: "ant"})
+    assert not {2, 5} & {place for group in unnamed_groups(said, name_board(said, METADATA)) for place in group}
+
+
+@pytest.mark.parametrize("count", [0, 1, 3, 6])
+def test_few_pictures_are_no_group(count):
+    assert unnamed_groups(with_pictures(Board(), cloud(count)), None) == []
+
+
+def test_a_picture_is_shown_beside_examples_and_pictures_like_it():
+    board = whole(2)
+    named = name_board(board, METADATA)
+    found = alike(board, named, 10)  # a bee
+    assert next(iter(found["examples"])) == "bee"
+    (first, most), (second, less) = found["examples"]["bee"]
+    assert {first, second} == {1, 4}
+    assert most >= less
+    assert found["reasons"][0].startswith("Its density is ")
+    assert {board.pictures[place].name[:3] for place in found["similar"][:9]} == {"bee"}
+    assert 10 not in found["similar"]
+    assert alike(with_pictures(Board(), cloud(4)), None, 1)["similar"][0] in (0, 2, 3), "before anything is named too"
+
+
 def test_none_of_these_is_a_person_s_word_and_no_picture_of_a_class():
     board = labelled(with_pictures(Board(), cloud(6)), {0: "bee", 1: "wasp", 2: "unknown"})
     result = name_board(labelled(board, {3: "unknown"}), METADATA).result
@@ -215,3 +261,14 @@ def test_the_table_comes_back_as_support(tmp_path):
     (tmp_path / "labels.csv").write_text(labels_csv_text(name_board(board, METADATA).result), "utf-8", newline="")
     examples = table_examples(tmp_path / "labels.csv", tmp_path)
     assert {(Path(one.file).name, one.label) for one in examples} == {(nasty[0], "=cmd()"), (nasty[1], 'bee, or wasp"')}
+
+
+def test_check_finds_a_wrong_label_and_a_picture_that_is_there_twice():
+    pictures = cloud(60, dim=64, noise=0.6)
+    board = labelled(with_pictures(Board(), pictures), {i: CLASSES[i % 3] for i in range(30)} | {4: "cat"})
+    twin = BoardPicture("twin.jpg", "f" * 64, board.pictures[50].feature)
+    found = faults(with_pictures(board, [twin]))
+    assert found[0] == {"title": "Almost the same picture", "ids": [50, 60]}
+    assert {"title": "Labelled cat, looks like bee", "ids": [4]} in found
+    with pytest.raises(UserError, match="nothing to check yet"):
+        faults(labelled(with_pictures(Board(), cloud(3)), {0: "ant"}))

@@ -3,6 +3,7 @@
 import json
 import re
 from itertools import product
+from zipfile import ZipFile
 
 import pytest
 
@@ -10,6 +11,7 @@ pytest.importorskip("uvicorn", reason="the extra `app` is not installed")
 
 from helpers.label_files import rows_of
 from helpers.pages import serious_findings, watch
+from PIL import Image
 
 from protoadapt.labeling import label
 
@@ -34,6 +36,8 @@ DROP_FOLDER = """([files, selector]) => {
 }"""
 """Drops folders, which a script cannot make: their entries are played."""
 
+CLASSES = "dialog[open] [data-depth='0']"
+"""The answer that the folders inside the one that was dropped are classes."""
 STOPPED = r"net::ERR_FAILED$|status of 40[49]"  # requests that a test stopped or repeated, a board that it removed
 LEAVING = "() => !dispatchEvent(new Event('beforeunload', { cancelable: true }))"
 
@@ -79,6 +83,7 @@ def photos(tmp_path_factory, painted):
 def page(blank, photos):
     """The page with these pictures."""
     blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.click(CLASSES)
     blank.wait_for_selector(".status-line:has-text('15 pictures named')")
     return blank
 
@@ -111,11 +116,32 @@ def test_a_folder_becomes_classes_and_names(page, photos):
     )
     report = saved(page, "report.html")
     assert f"<title>{photos.name}" in report
-    assert "--sort copy" in page.text_content(".menu .note"), "what the page cannot save, with its small copies"
     assert "15 pictures labelled with 2 classes from 4 examples" in report
     page.reload()
     page.wait_for_selector(".tile")
     assert table(page) == rows, "a reload loses nothing"
+
+
+def test_the_files_are_saved_sorted_into_folders(page, photos):
+    rows = table(page)
+    page.click(".tile[title='red 5.png']")
+    page.fill(".naming input", "a/b: é")
+    page.keyboard.press("Enter")
+    answered(page)
+    page.click("summary:has-text('Save')")
+    with page.expect_download() as coming:
+        page.click("[data-save='sorted.zip']")
+    with ZipFile(coming.value.path()) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert "a%2Fb%3A é/red 5.png" in names
+        assert {name.partition("/")[2] for name in names} == set(rows)
+        assert archive.read("red/red/0.png") == (photos / "red" / "0.png").read_bytes()
+    page.reload()
+    page.wait_for_selector(".tile")
+    page.click("summary:has-text('Save')")
+    page.click("[data-save='sorted.zip']")
+    page.wait_for_selector(".toast:has-text('drop the folder once more')")
 
 
 def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(page, photos, chromium, address):
@@ -126,15 +152,189 @@ def test_a_folder_that_is_dropped_is_as_one_that_is_chosen(page, photos, chromiu
     other.goto(address)
     other.wait_for_selector(".start")
     other.evaluate(DROP_FOLDER, [[*files, (f"{photos.name}/.hidden/0.png", [1])], ".start"])
+    other.click(CLASSES)
     other.wait_for_selector(".status-line:has-text('15 pictures named')")
     assert table(other) == rows
     other.close()
+
+
+@pytest.fixture(scope="session")
+def heap(tmp_path_factory, painted):
+    """A folder without any label: 20 pictures of each of three colours."""
+    root = tmp_path_factory.mktemp("heap")
+    for colour in ("red", "green", "blue"):
+        for i in range(20):
+            (root / f"{colour} {i}.png").write_bytes(painted(colour, i))
+    return root
+
+
+def test_from_nothing_groups_are_named_by_keyboard_alone(blank, heap):
+    blank.set_input_files("input[webkitdirectory] >> nth=0", heap)
+    blank.wait_for_selector(".kind >> nth=2")
+    assert serious_findings(blank) == []
+    blank.focus(".kind input")
+    for _ in range(3):
+        file = blank.evaluate("() => document.activeElement.closest('.kind').querySelector('img').title")
+        left = blank.locator(".kind").count()
+        blank.keyboard.type(file.split()[0])
+        blank.keyboard.press("Enter")
+        answered(blank)
+        blank.wait_for_function("(left) => document.querySelectorAll('.kind').length < left", arg=left)
+    blank.wait_for_selector("[data-scope=next][aria-current]")
+    rows = table(blank)
+    assert {(name.split()[0], row["label"]) for name, row in rows.items()} == {(c, c) for c in ("red", "green", "blue")}
+    blank.click("button[aria-label^='Undo: 20 pictures → ']")
+    blank.wait_for_selector("[data-scope=kinds] .number:text('20')")
+
+
+def test_a_group_without_a_name_is_looked_at_and_becomes_an_example_of_an_old_class(page, photos):
+    """Three pictures of water are too few for a kind; the server's answer is altered so that they are one."""
+
+    def grouped(route):
+        answer = route.fetch()
+        altered = answer.json()
+        seas = [place for place, one in enumerate(altered["pictures"]) if one["name"].startswith("sea")]
+        altered["groups"] = [seas] if seas else altered["groups"]
+        route.fulfill(response=answer, json=altered)
+
+    page.route("**/api/boards/*?since=0*", grouped)
+    page.reload()
+    page.click("[data-scope=kinds]")
+    page.click("text=Look at all 3")
+    page.wait_for_function("() => document.querySelectorAll('.tile').length === 3")
+    page.click(".tile >> nth=2")
+    odd = page.get_attribute(".tile.focus", "title")
+    page.keyboard.press("u")
+    answered(page)
+    page.wait_for_selector(".kind:has-text('2 pictures look like a kind without a name')")
+    page.fill(".kind input", "Red")
+    page.keyboard.press("Enter")
+    answered(page)
+    rows = table(page)
+    assert rows[odd]["label"] == "unknown"
+    said = [(row["label"], row["guess"]) for name, row in rows.items() if name.startswith("sea") and name != odd]
+    assert said == [("red", "(page)")] * 2
+    assert page.locator(".classes li").count() == 2, "an old name makes no new class"
+
+
+@pytest.fixture(scope="session")
+def layout(tmp_path_factory, painted):
+    """examples/CLASS/ and photos/ in one folder, one of the photos large."""
+    root = tmp_path_factory.mktemp("layout")
+    for colour in ("red", "blue"):
+        (root / "examples" / colour).mkdir(parents=True)
+        for i in range(2):
+            (root / "examples" / colour / f"{i}.png").write_bytes(painted(colour, i))
+    (root / "photos").mkdir()
+    day = Image.Exif()
+    day[0x132] = "2019:05:31 12:00:00"  # DateTime
+    Image.new("RGB", (2400, 1200), "red").save(root / "photos" / "large.png", exif=day)
+    return root
+
+
+def test_a_folder_asks_what_its_folders_are(blank, layout):
+    def drop(answer):
+        blank.set_input_files("input[webkitdirectory] >> nth=0", layout)
+        blank.wait_for_selector("dialog[open]")
+        assert serious_findings(blank) == []
+        answer()
+
+    drop(lambda: blank.keyboard.press("Escape"))
+    assert blank.locator("dialog[open]").count() == 0
+    assert blank.is_visible(".start"), "nothing was added"
+    drop(lambda: blank.click("[data-depth='-1']"))
+    blank.wait_for_selector(".status-line:has-text('5 pictures')")
+    assert blank.locator(".classes li").count() == 0
+    drop(lambda: blank.click("[data-depth='1']"))
+    blank.wait_for_selector(".status-line:has-text('1 picture named from 4 labels of 2 classes')")
+    assert blank.inner_text("h1") == layout.name
+    blank.click("[data-scope=all]")
+    blank.select_option("select[aria-label=Order]", "date")
+    blank.wait_for_selector(".tile[title='photos/large.png'][aria-posinset='1']")
+
+
+def test_full_size_is_the_file_itself_and_zooms(blank, layout):
+    width = "() => document.querySelector('.pane img').naturalWidth"
+    blank.set_input_files("input[webkitdirectory] >> nth=0", layout)
+    blank.click("[data-depth='1']")
+    blank.click(".tile[title='photos/large.png']")
+    blank.keyboard.press("Space")
+    blank.wait_for_function(f"({width})() === 2400")
+    for key, zoom in (("+", "150%"), ("-", "100%")):
+        blank.keyboard.press(key)
+        assert blank.evaluate("() => document.querySelector('.pane img').style.width") == zoom
+    blank.click(".pane img", position={"x": 20, "y": 20})
+    assert blank.evaluate("() => document.querySelector('.pane img').style.width") == "300%"
+    file = blank.get_attribute(".full .path >> nth=0", "class")
+    blank.keyboard.press("ArrowRight")
+    assert blank.get_attribute(".full .path >> nth=0", "class") == file
+    assert blank.get_attribute(".tile.focus", "title") == "photos/large.png", "arrows move the picture that is zoomed"
+    blank.reload()
+    blank.click(".tile[title='photos/large.png']")
+    blank.keyboard.press("Space")
+    blank.wait_for_function(f"({width})() === 800")
+
+
+def test_a_picture_is_shown_beside_examples_and_similar_ones_are_found(page):
+    page.click("[data-scope=all]")
+    page.click(".tile[title='red 5.png']")
+    page.wait_for_selector(".choice[data-name=red] + .beside img[title='red/0.png']")
+    assert page.locator(".choice[data-name=blue] + .beside img").count() == 2
+    page.wait_for_selector(".inspector:has-text('Its density is')")
+    assert serious_findings(page) == []
+    page.keyboard.press("f")
+    page.wait_for_selector(".group:has-text('The most similar first')")
+    near = page.locator(".tile").evaluate_all(
+        "(all) => all.sort((a, b) => a.ariaPosInSet - b.ariaPosInSet).map((one) => one.title)"
+    )
+    assert near[0] == "red 5.png"
+    assert {name[:3] for name in near[:8]} == {"red"}
+
+
+def test_labels_are_checked_on_the_page(page):
+    page.click(".tile[title='red 5.png']")
+    page.keyboard.press("1")  # blue
+    answered(page)
+    page.click("button[aria-label^='Check labels']")
+    page.wait_for_function("() => !document.querySelector('[data-scope][aria-current]')")
+    titles = page.locator(".group .name").all_inner_texts()
+    assert titles
+    assert set(titles) <= {"Almost the same picture", "Labelled blue, looks like red", "Resemble no other picture"}
+    assert serious_findings(page) == []
+
+
+def test_cards_say_why_and_the_unsure_are_sifted_out(page):
+    """All of these pictures are certain: the server's answer is altered."""
+
+    def unsure(route):
+        answer = route.fetch()
+        altered = answer.json()
+        first = altered["next"][0]
+        altered["answers"]["confidence"][first] = 0.5
+        route.fulfill(response=answer, json=altered | {"reasons": {first: "red or blue"}, "suggested": 1})
+
+    page.route("**/api/boards/*?since=0*", unsure)
+    page.reload()
+    page.click("[data-scope=next]")
+    page.wait_for_selector(".tile .reason")
+    card = page.inner_text(".tile >> nth=0")
+    assert re.search(r"\.png\s.*%", card, re.DOTALL), "file and confidence"
+    assert " or " in card
+    page.click("[data-scope=all]")
+    every = page.locator(".tile").count()
+    page.select_option("select[aria-label=Confidence]", "most")
+    page.wait_for_function("(every) => document.querySelectorAll('.tile').length < every", arg=every)
+    assert page.locator(".tile.given").count() == 0, "your own are certain"
+    named = page.locator(".classes .number").all_inner_texts()
+    rows = [row["label"] for row in table(page).values() if row["unknown"] == "no"]
+    assert [int(number) for number in named] == [rows.count(name) for name in ("blue", "red")], "as the terminal counts"
 
 
 def test_what_is_sent_read_and_named_is_said(blank, photos):
     held = []
     blank.route("**/pictures", lambda route: held.append(route))
     blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.click(CLASSES)
     blank.wait_for_selector(".progress:has-text('0 of 19 files sent, 0 read')")
     naming = []
     blank.route("**/api/boards/*?*names=true", lambda route: naming.append(route))
@@ -258,6 +458,7 @@ def test_nothing_serious_is_found_by_axe(blank, photos, scheme):
     blank.emulate_media(color_scheme=scheme)
     assert serious_findings(blank) == []
     blank.set_input_files("input[webkitdirectory] >> nth=0", photos)
+    blank.click(CLASSES)
     blank.wait_for_function("() => document.querySelector('.status-line').textContent.startsWith('15 pictures named')")
     blank.keyboard.press("s")
     blank.wait_for_selector(".inspector:not([hidden])")

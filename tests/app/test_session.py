@@ -124,7 +124,7 @@ def test_a_session_from_elsewhere_leads_to_no_other_file(session):
     "damage",
     [
         *(b"[" * 100_000, b"no json", b"[]", b'{"x": 1}', b'{"patch": 7, "words": ""}'),
-        *(b'{"patch": {}, "words": "", "add": [["a", "b"]]}', b'{"patch": {"labels": {"0": null}}, "words": 7}'),
+        *(b'{"patch": {}, "words": "", "add": [["a", "b", ""]]}', b'{"patch": {"labels": {"0": null}}, "words": 7}'),
     ],
 )
 def test_a_damaged_session_is_a_sentence(session, damage):

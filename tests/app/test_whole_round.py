@@ -6,7 +6,7 @@ import signal
 
 import numpy as np
 import pytest
-from app.test_browser import answered, table
+from app.test_browser import CLASSES, answered, table
 from helpers.label_files import write_table
 from PIL import Image
 
@@ -99,6 +99,7 @@ def test_fifty_corrections_a_killed_server_and_label(chromium, served, photos, m
     with served(first, "--keep", str(home), ends_by=signal.SIGKILL) as address:
         page.goto(address)
         page.set_input_files("input[webkitdirectory] >> nth=0", photos)
+        page.click(CLASSES)
         start = f"{PICTURES - WAY * EXAMPLES} pictures named from {WAY * EXAMPLES} labels"
         page.wait_for_selector(f".status-line:has-text('{start}')")
         by_keyboard(page)

@@ -49,7 +49,7 @@ def test_label_then_predict(protoadapt, folder, model):
     (folder / "images" / "broken.png").write_text("no picture")
     places = ["--support", "support", "--images", "images", "--out", "out"]
     out, err = protoadapt("label", *places, "--model", model, "--sort", "link", "--set", "n_iter=5")
-    assert "6 red (from 2 examples)" in out
+    assert "8 red (with 2 examples)" in out
     assert "broken.png: it is no picture" in err
     assert sorted(os.listdir(folder / "out")) == [
         ".features", ".thumbs", "classifier.safetensors", "labels.csv", "labels.json", "report.html", "sorted",

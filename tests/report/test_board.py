@@ -53,6 +53,22 @@ def test_it_finds_sorts_and_opens(opened):
     assert titles(view) == ["c.jpg", "s/dog.png"], "a link lands where it says"
 
 
+def test_a_group_without_a_name_is_named_at_once(opened):
+    pictures = [row("s/cat.png", "cat", 1.0, support=True), row("s/dog.png", "dog", 1.0, support=True)]
+    pictures += [row(f"{i}.jpg", "cat", 0.5, unknown=True, group=f"unnamed-{1 + (i > 3)}") for i in range(6)]
+    view = opened(labels(pictures))
+    view.click("[data-scope=kinds]")
+    assert view.locator(".kind").all_inner_texts()[0].startswith("4 pictures look like a kind without a name")
+    view.fill(".kind input >> nth=0", "eel")
+    view.keyboard.press("Enter")
+    view.wait_for_function("() => document.querySelectorAll('.kind').length === 1")
+    assert serious_findings(view) == []
+    assert view.inner_text("#save-corrections .number") == "4"
+    view.keyboard.press("Escape")
+    view.keyboard.press("Control+z")
+    view.wait_for_function("() => document.querySelectorAll('.kind').length === 2")
+
+
 @pytest.mark.parametrize("width", [360, 1200])
 def test_nothing_sticks_out_and_axe_finds_nothing_serious(opened, width):
     paths = {"rows": [[0, 0], [1, 1]], "row_label": [0, 1], "support": [True, False], "steps": [[[0, 0]], [[1, 1]]]}
@@ -174,7 +190,7 @@ def test_names_are_not_cut_where_they_differ_and_the_proposed_class_stands_first
     over = f"(all) => all.filter((one) => one.{right} > one.closest('.tile').{right}).length"
     assert view.eval_on_selector_all(".tile .name", over) == 0
     assert view.get_attribute(".tile.given .line .name >> nth=1", "title") == "American_Goldfinch"
-    assert view.inner_text(".tile.unknown .file") == "u.jpg"
+    assert view.inner_text(".tile.unknown .file .name") == "u.jpg"
     view.click(".tile.unknown")
     offered = view.locator(".choice.primary").evaluate_all(
         "(all) => all.map((one) => [one.dataset.name, one.querySelector('.sure').textContent])"

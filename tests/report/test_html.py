@@ -177,7 +177,7 @@ def test_counts_and_bars_are_of_all_pictures_though_a_sample_is_shown():
     classes = [dict(zip(("name", "support", "found", "unknown"), (name, *of))) for name, of in kinds.items()]
     page = parsed(labels([row("a", "cat"), row("b", "dog", unknown=True)], classes=classes))
     (table,) = [text for attributes, text in page.all("table") if attributes["class"] == "balance"]
-    assert table == "classlabelledunknownexamples" + "cat302" + "dog2,0005000"
+    assert table == "classpicturesunknownexamples" + "cat502" + "dog1,5005000"
     widths = {a["class"]: a["width"] for a, _ in page.all("rect")}
     assert widths == {"c0 solid": "0.10%", "c0": "0.15%", "c1": "75.00%", "c1 faint": "25.00%"}
     lead = page.all("p", "lead")[0][1]

@@ -11,15 +11,16 @@ from fastapi import APIRouter, Depends, HTTPException, Request, Response
 from fastapi.responses import JSONResponse
 from torch import nn
 
-from protoadapt.app.board import LONGEST, Board, first_pictures
+from protoadapt.app.board import LONGEST, Board, first_pictures, unnamed_groups
 from protoadapt.app.downloads import KINDS, saved_file
 from protoadapt.app.guard import too_much
 from protoadapt.app.intake import FILES, LARGE, SMALL, Limits, Upload, read_form, read_uploads, table_labels
 from protoadapt.app.map_points import map_points
-from protoadapt.app.session import Boards, Session, computed
+from protoadapt.app.resemblance import alike, faults
+from protoadapt.app.session import Boards, Session, computed, title_of
 from protoadapt.core.errors import UserError, clean_json
 from protoadapt.labeling.names import UNKNOWN, from_folder
-from protoadapt.report.label_page import BOARD_FILES
+from protoadapt.report.label_page import BOARD_FILES, labels_findings
 from protoadapt.vision.pictures.formats import SUFFIXES, readable
 
 LONGEST_TEXT = 16 << 20
@@ -92,7 +93,9 @@ def board_routes(service: Service) -> APIRouter:
         network, metadata, limits = service.network, service.metadata, service.limits
         new, contents, skipped = read_uploads(uploads, known, room, network, metadata, limits, here.keep)
         here.add(new, contents, *given)
-        return {"revision": here.revision, "skipped": [list(one) for one in skipped]}
+        place_of = {picture.key: place for place, picture in enumerate(here.board.pictures)}
+        places = [place_of.get(content or "") for content in contents]
+        return {"revision": here.revision, "places": places, "skipped": [list(one) for one in skipped]}
 
     @routes.post("/api/boards/{board}/table")
     def add_table(here: Here, text: Annotated[bytes, Depends(text_body)]) -> dict[str, Any]:
@@ -119,6 +122,14 @@ def board_routes(service: Service) -> APIRouter:
                     here.change(step.get("patch") or {}, words[:200] if isinstance(words, str) else "change")
             return JSONResponse(state(here, service.metadata, since), 409 if stale else 200)
 
+    @routes.get("/api/boards/{board}/alike/{place}")
+    def like(here: Here, place: int) -> dict[str, Any]:
+        with here.lock:
+            board, named = here.board, here.named(service.metadata)
+        if place not in board.present:
+            raise HTTPException(404)
+        return computed(alike, board, named, place)
+
     @routes.get("/api/boards/{board}/{size}/{place}")
     def copy(here: Here, size: str, place: int) -> Response:
         if size not in _SIDES or not 0 <= place < len(here.board.pictures):
@@ -131,6 +142,10 @@ def board_routes(service: Service) -> APIRouter:
     @routes.get("/api/boards/{board}/map")
     def plane(here: Here, kind: str = "pca") -> dict[str, Any]:
         return map_points(here, service.metadata, kind)
+
+    @routes.get("/api/boards/{board}/check")
+    def check(here: Here) -> dict[str, Any]:
+        return {"groups": computed(faults, here.board)}
 
     @routes.get("/api/boards/{board}/{name}")
     def saved(here: Here, name: str) -> Response:
@@ -193,8 +208,13 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
     """
     with session.lock:
         board, named = session.board, session.named(metadata) if names else None
-        known: dict[str, Any] = {"id": session.id, "revision": session.revision, "since": since}
-        known |= {"pictures": [{"name": picture.name} for picture in board.pictures[max(0, since) :]]}
+        known: dict[str, Any] = {
+            "id": session.id,
+            "title": title_of(session.folder),
+            "revision": session.revision,
+            "since": since,
+        }
+        known |= {"pictures": [{"name": one.name, "taken": one.taken} for one in board.pictures[max(0, since) :]]}
         known |= {"classes": list(board.classes), "labels": dict(board.labels), "gone": sorted(board.gone)}
         known |= {"undo": _words(session.done), "redo": _words(session.undone)}
         if not names:
@@ -206,6 +226,8 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
         reasons = {place_of[one["file"]]: one["reason"] for one in named.result["next"]}
     rest = [place for place in board.present if place not in board.labels and place not in reasons]
     rest.sort(key=lambda place: (round(record_of[place]["margin"], 4) if named else 0, place))
+    known |= {"groups": computed(unnamed_groups, board, named)}
+    known |= {"findings": labels_findings(named.result, groups=False) if named else []}
     known |= {"answers": _columns(board, record_of) if named else None}
     known |= {"calibrated": bool(named and named.result["threshold"] is not None), "reasons": reasons}
     return known | {"next": [*reasons, *rest], "suggested": len(reasons)}
@@ -214,12 +236,12 @@ def state(session: Session, metadata: Mapping[str, Any], since: int = 0, names: 
 def _columns(board: Board, record_of: Mapping[int, Mapping[str, Any]]) -> dict[str, list[Any]]:
     """One list per value, with an entry per picture: short in JSON, and quick to read."""
     number = {name: place for place, name in enumerate(board.classes)}
-    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0, "group": None}
+    none = {"label": -1, "second": -1, "confidence": 0.0, "margin": 0.0, "unknown": 0}
     rows = [none] * len(board.pictures)
     for place, record in record_of.items():
         sure = {key: round(record[key], 4) for key in ("confidence", "margin")}
         said = {"label": number[record["label"]], "second": number.get(record["runner_up"], -1)}
-        rows[place] = said | sure | {"unknown": int(record["unknown"]), "group": record["group"]}
+        rows[place] = said | sure | {"unknown": int(record["unknown"])}
     return {key: [row[key] for row in rows] for key in none}
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import BaseModel, Field, ValidationError
 
 from protoadapt.core.errors import UserError, count
+from protoadapt.core.methods.unnamed import first_groups
 from protoadapt.labeling import DEFAULT_METHOD
 from protoadapt.labeling.collection import NEXT, Collection, Named
 from protoadapt.labeling.label_methods import make_estimator
@@ -43,6 +44,7 @@ class BoardPicture(NamedTuple):
     name: str
     key: str  # sha256 of its file
     feature: np.ndarray  # (D)
+    taken: str = ""  # when, as its file says (`decode.taken_at`)
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,30 @@ def first_pictures(board: Board) -> dict[int, str]:
         return {}
     ordered, rows = _ordered(board)
     codes = np.array([0 if place in board.labels else UNLABELED for place in ordered])
-    return {ordered[one.row]: next_record(one, "")["reason"] for one in suggest(centred(rows), codes, NEXT)}
+    first = suggest(centred(rows), codes, NEXT, groups=first_groups(rows))
+    return {ordered[one.row]: next_record(one, "")["reason"] for one in first}
+
+
+def unnamed_groups(board: Board, named: Named | None) -> list[list[int]]:
+    """The places of pictures that look like kinds without a name, the most typical of each first.
+
+    While nothing is named, all pictures fall into groups; then they are those of the classifier. A picture with a label
+    is in none.
+    """
+    ordered, rows = _ordered(board) if board.present else ([], np.empty((0, 0)))
+    if named:
+        of_place = dict(zip(board.present, (record["group"] for record in named.result["pictures"])))
+        names = np.array([of_place[place] or "" for place in ordered])
+        parts = [np.flatnonzero(names == name) for name in sorted({*names.tolist()} - {""})]
+    else:
+        number = first_groups(rows)
+        parts = [np.flatnonzero(number == group) for group in range(number.max(initial=-1) + 1)]
+        if len(parts) < 2:  # one group of all says nothing
+            return []
+    u = centred(rows)
+    typical = [part[np.argsort(-(u[part] @ u[part].mean(0)), kind="stable")] for part in parts]
+    groups = [[ordered[row] for row in part if ordered[row] not in board.labels] for part in typical]
+    return sorted(filter(None, groups), key=len, reverse=True)
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

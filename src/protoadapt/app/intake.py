@@ -20,7 +20,7 @@ from protoadapt.core.threads import ahead
 from protoadapt.labeling.names import from_text, to_text
 from protoadapt.labeling.support import lines_of
 from protoadapt.vision.embed import batch_size, check_rows, embed_batches
-from protoadapt.vision.pictures.decode import decode_bytes, shrunk
+from protoadapt.vision.pictures.decode import decode_bytes, shrunk, taken_at
 from protoadapt.vision.pictures.formats import reason
 from protoadapt.vision.pictures.walk import Skipped
 
@@ -51,6 +51,7 @@ class Read(NamedTuple):
     key: str = ""
     pixels: np.ndarray | None = None
     copies: Sequence[bytes] = ()
+    taken: str = ""
     error: str = ""
 
 
@@ -73,7 +74,7 @@ def read_upload(
     key = hashlib.sha256(upload.content).hexdigest()
     try:
         pixels = None if key in known else decode_bytes(upload.content, metadata["size"], metadata.get("resize"))
-        return Read(key, pixels, shrunk(upload.content, *sides) if sides else ())
+        return Read(key, pixels, shrunk(upload.content, *sides) if sides else (), taken_at(upload.content))
     except Exception as error:  # a broken file may fail in any way
         return Read(error=reason(error, upload.name))
 
@@ -94,7 +95,7 @@ def read_uploads(
     new pictures, the content of each file, None where it is left out, and the files left out.
     """
     read = partial(read_upload, metadata=metadata, limits=limits, known=known, sides=(LARGE, SMALL))
-    fresh: dict[str, tuple[str, np.ndarray]] = {}  # content: name and pixels
+    fresh: dict[str, tuple[str, np.ndarray, str]] = {}  # content: name, pixels, and when it was taken
     contents: list[str | None] = []
     skipped = []
     for upload, one in zip(uploads, ahead(read, uploads, 16)):
@@ -102,16 +103,17 @@ def read_uploads(
         if one.error or (is_new and len(fresh) >= room):
             skipped.append(Skipped(upload.name, one.error or f"a board holds at most {limits.pictures:,} pictures"))
         elif is_new:
-            fresh[one.key] = upload.name, one.pixels  # type: ignore[assignment]
+            fresh[one.key] = upload.name, one.pixels, one.taken  # type: ignore[assignment]
             keep(one.key, one.copies)
         elif one.key in known:
             keep(one.key, one.copies)  # those that it has may be damaged
         contents.append(one.key if one.key in known or one.key in fresh else None)
-    pixels, size = [pixels for _, pixels in fresh.values()], batch_size(network)
+    pixels, size = [pixels for _, pixels, _ in fresh.values()], batch_size(network)
     batches = ((start, np.stack(pixels[start : start + size])) for start in range(0, len(pixels), size))
     with _network_lock:
         rows = [row for _, rows in embed_batches(network, metadata, batches) for row in check_rows(rows).numpy()]
-    return [BoardPicture(name, key, row) for (key, (name, _)), row in zip(fresh.items(), rows)], contents, skipped
+    new = [BoardPicture(name, key, row, taken) for (key, (name, _, taken)), row in zip(fresh.items(), rows)]
+    return new, contents, skipped
 
 
 def table_labels(board: Board, text: bytes) -> tuple[Patch, list[str]]:

@@ -149,7 +149,7 @@ class Session:
                 patch["classes"] = [*before, *sorted(new_classes, key=_by_numbers)]
             line: dict[str, Any] = {"patch": patch, "words": words}
             if new:
-                line["add"] = [[one.name, one.key] for one in new]
+                line["add"] = [[one.name, one.key, one.taken] for one in new]
                 with written_whole(self._features()) as partial:
                     write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
             self._take(line, new)
@@ -228,7 +228,7 @@ class Session:
 
     def _stored(self, line: Mapping[str, Any]) -> list[BoardPicture]:
         """The pictures of a line, with features that can be compared with those before."""
-        if not all(KEY.fullmatch(key) for _, key in line["add"]):
+        if not all(KEY.fullmatch(key) for _, key, _ in line["add"]):
             raise ValueError("it names files that are not its own")
         if not self._features().is_file():  # a pipe, for which reading would wait
             raise ValueError(f"{self._features().name} is no ordinary file")
@@ -237,7 +237,7 @@ class Session:
         width = len(self.board.pictures[0].feature) if self.board.pictures else rows.shape[-1]
         if rows.shape != (len(line["add"]), width) or rows.dtype != np.float32 or not np.isfinite(rows).all():
             raise ValueError(f"{self._features().name} does not hold its features")
-        return [BoardPicture(name, key, row) for (name, key), row in zip(line["add"], rows)]
+        return [BoardPicture(name, key, row, taken) for (name, key, taken), row in zip(line["add"], rows)]
 
 
 def new_session(home: Path, weights: str) -> Session:

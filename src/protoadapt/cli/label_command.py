@@ -56,8 +56,9 @@ def label_command(
         result = labeling.label(support, images, out, **given, on_progress=report, page=labels_page)
     if any(one["found"] for one in result["classes"]):
         for one in result["classes"]:
-            maybe = f"; {one['unknown']:,} unknown" if one["unknown"] else ""
-            print(f"{one['found']:11,} {for_terminal(one['name'])} (from {count(one['support'], 'example')}{maybe})")
+            maybe = f"; {one['unknown']:,} more unknown" if one["unknown"] else ""
+            of_class = one["support"] + one["found"] - one["unknown"]
+            print(f"{of_class:11,} {for_terminal(one['name'])} (with {count(one['support'], 'example')}{maybe})")
     print(labels_summary(result), *labels_findings(result), sep="\n")
     say_notes(result["notes"], out / "labels.json")
     say_skipped(result.get("skipped", ()) if images else (), out / "report.html")
@@ -71,11 +72,9 @@ def label_command(
 
 def _explanation(one: Mapping[str, Any]) -> list[str]:
     """Why a picture is called what it is, in lines."""
+    from protoadapt.labeling.explain import reasons_of
+
     said = "labelled by you" if one["by_you"] else f"{one['confidence']:.0%}, next {one['runner_up']}"
-    group = f"it looks like others of a kind without a name, {one['group']}" if one["group"] else ""
-    density = f"density {one['density']:.2f}"
-    if one["threshold"] is not None:
-        below = one["density"] < one["threshold"]
-        density += f", {'below' if below else 'above'} {one['threshold']:.2f}, under which pictures are unknown"
-    lines = [f"{one['file']}: {one['label']} ({said})", *filter(None, [group]), density, "the nearest examples:"]
+    reasons = reasons_of(one, one["threshold"])
+    lines = [f"{one['file']}: {one['label']} ({said})", *reasons, "the nearest examples:"]
     return lines + [f"{near['resemblance']:7.2f} {near['label']}: {near['file']}" for near in one["nearest"]]

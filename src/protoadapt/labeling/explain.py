@@ -1,5 +1,6 @@
 """`label --explain`: why a picture is called what it is."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,16 @@ if TYPE_CHECKING:
     from protoadapt.labeling.collection import Collection, Named
 
 _EXAMPLES = 5
+
+
+def reasons_of(record: Mapping[str, Any], threshold: float | None) -> list[str]:
+    """What a picture's record in labels.json says of it beside its class, as sentences."""
+    group = f"It looks like others of a kind without a name, {record['group']}."
+    density = f"Its density is {record['density']:.2f}"
+    if threshold is not None:
+        below = "below" if record["density"] < threshold else "above"
+        density += f", {below} {threshold:.2f}, under which pictures are unknown"
+    return [*([group] if record["group"] else []), f"{density}."]
 
 
 def explained(collection: "Collection", named: "Named", file: str | Path) -> dict[str, Any]:

@@ -5,7 +5,8 @@ records corrections: kept in the browser, and saved as a csv that `label --suppo
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from protoadapt.core.errors import count
@@ -15,11 +16,11 @@ from protoadapt.report.markup import Html, Section, facts, inner, name_of, pairs
 from protoadapt.report.motion import motion, motion_section, paths_of
 
 LABELS = "protoadapt-labels/1"
-NAMES = "dom label_csv marks operations store views grid classes inspector map dialogs keys board"
+NAMES = "dom label_csv marks operations store views kinds grid classes inspector map dialogs keys tools board"
 MODULES = tuple(f"board/{name}.js" for name in NAMES.split())
 """The modules that both homes of the board share, each before those that import it."""
 BOARD_FILES = ("palette.css", "board/board.css", *MODULES)
-_COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "group", "given", "origin", "small")
+_COLUMNS = ("files", "label", "second", "confidence", "margin", "unknown", "given", "origin", "small")
 _Record = dict[str, Any]
 FIRST = 18  # pictures to label next, where the file does not say which
 _SURE = 0.99  # above it nobody need look
@@ -105,11 +106,16 @@ def _board_data(document: dict[str, Any], records: Sequence[_Record], names: lis
         unsure = [i for i in position.values() if not records[i]["unknown"] and records[i]["confidence"] <= _SURE]
         order = sorted(unsure, key=lambda i: (records[i]["confidence"], records[i]["margin"], records[i]["files"]))
         queue = dict.fromkeys(order[:FIRST], "")
+    groups: dict[str, list[int]] = {}
+    for i, one in enumerate(records):
+        groups.setdefault(one["group"] or "", []).append(i)
+    groups.pop("", None)
     by_page = any(one["origin"] == "(page)" for one in records)
     return {
         "title": document["title"] or "Labels",
         "made": f"{document['made']} {len(records)}",
-        "summary": lead,
+        "summary": " ".join([lead, *labels_findings(document, groups=False)]),
+        "groups": [*groups.values()],
         "calibrated": document["threshold"] is not None,
         "correction": "(page)" if by_page else "(table)",
         "classes": names,
@@ -151,18 +157,22 @@ def labels_summary(document: dict[str, Any]) -> str:
     return f"{words} {'; '.join(rest)}." if rest else words
 
 
-def labels_findings(document: dict[str, Any]) -> list[str]:
-    """Sentences on a parsed labels.json: how good the names are, and what would make them better."""
+def labels_findings(document: dict[str, Any], groups: bool = True) -> list[str]:
+    """Sentences on a parsed labels.json: how good the names are, and what would make them better.
+
+    groups: whether those without a name are mentioned, which a board shows anyway.
+    """
     classes, words = document["classes"], []
     if estimate := document["estimate"]:
         right, low, high = (round(estimate[key]) for key in ("right", "low", "high"))
         words.append(f"About {right} of 100 names are right ({low}–{high}).")
-    for group in document["unnamed"]:
+    for group in document["unnamed"] if groups else ():
         look = "looks" if group["found"] == 1 else "look"
         words.append(
             f"{count(group['found'], 'picture')} {look} like a kind without a name ({group['name']}): name it."
         )
-    if 2 * sum(one["unknown"] for one in classes) > sum(one["found"] for one in classes):
+    strays = sum(one["unknown"] for one in classes) - sum(group["found"] for group in document["unnamed"])
+    if 2 * strays > sum(one["found"] for one in classes):
         words.append("Most pictures resemble none of the classes: are the examples pictures of the same kind?")
     if alone := sum(one["support"] == 1 for one in classes):
         has = "has" if alone == 1 else "have"
@@ -174,7 +184,11 @@ def labels_findings(document: dict[str, Any]) -> list[str]:
 
 def _counts(classes: Sequence[_Record]) -> Section | None:
     """Class balance: a table whose bars are the chart."""
-    shown = {"labelled": "found", "unknown": "unknown", "examples": "support"}
+    shown: dict[str, Callable[[_Record], int]] = {
+        "pictures": lambda one: one["support"] + one["found"] - one["unknown"],
+        "unknown": itemgetter("unknown"),
+        "examples": itemgetter("support"),
+    }
     if not any(one["unknown"] for one in classes):
         del shown["unknown"]
     most = max(one["found"] + one["support"] for one in classes) or 1
@@ -182,7 +196,7 @@ def _counts(classes: Sequence[_Record]) -> Section | None:
     for k, one in enumerate(classes):
         parts = {f"{color(k)} solid": one["support"], color(k): one["found"] - one["unknown"]}
         parts[f"{color(k)} faint"] = one["unknown"]
-        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{one[key]:,}" for key in shown.values())]
+        cells = [bar(*((n / most, style) for style, n in parts.items())), *(f"{of(one):,}" for of in shown.values())]
         first = tag("a", mark(k), name_of(one["name"]), href=f"#class-{k}")
         rows.append((first, [tag("td", cell) for cell in cells]))
     note = "Solid: your examples. Pale: pictures that were given this label"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from protoadapt.vision.pictures.decode import Box, Picture, decode, shrunk
+from protoadapt.vision.pictures.decode import Box, Picture, decode, shrunk, taken_at
 from protoadapt.vision.pictures.formats import UnreadablePicture
 
 
@@ -165,3 +165,15 @@ def test_values_whose_white_is_unknown_are_refused(tmp_path: Path, kind: type) -
     Image.fromarray((GREY * 255).astype(kind)).save(tmp_path / "a.tif")
     with pytest.raises(ValueError, match="save it with 8 or 16 bits"):
         decode(Picture("a", "c", str(tmp_path / "a.tif")), 16)
+
+
+@pytest.mark.parametrize(
+    ("said", "taken"), [("2019:05:31 12:00:00", "2019:05:31 12:00:00"), ("last summer", ""), ("", ""), (None, "")]
+)
+def test_when_a_picture_was_taken(said, taken):
+    day, out = Image.Exif(), BytesIO()
+    if said is not None:
+        day.get_ifd(0x8769)[0x9003] = said  # DateTimeOriginal
+    Image.new("RGB", (4, 4)).save(out, "JPEG", exif=day)
+    assert taken_at(out.getvalue()) == taken
+    assert taken_at(b"no picture") == ""

@@ -1,7 +1,9 @@
-// Files and folders → pictures on the board: subfolders are classes, loose pictures have no label.
+// Files and folders → pictures on the board. A person says whether subfolders are classes.
 
+import { dialog } from "./dialogs.js";
 import { count, el } from "./dom.js";
 
+const DATE = /^(19|20)\d\d([-_. ]?\d\d?)*$/;
 const [FILES, BYTES, AT_ONCE, REFRESH] = [16, 12 << 20, 2, 1200];
 
 /** The files of a drop as [{file, path}], folders opened at any depth; paths begin inside a folder dropped alone. */
@@ -35,6 +37,29 @@ export function chosen(input) {
   });
 }
 
+/** Whether folders are classes: their depth, -1 where no folder is one, null where the question is closed unanswered. */
+function askForClasses(paths) {
+  const parts = paths.map((path) => path.split("/").slice(0, -1));
+  const depths = [0, 1].map((depth) => [...new Set(parts.filter((one) => one.length > depth).map((one) => one[depth]))]).filter((names) => names.length);
+  if (!depths.length) return -1;
+  return new Promise((resolve) => {
+    const options = depths.map((names, depth) => [depth, count(names.length, "class", "classes"), names.slice(0, 8).join(", ") + (names.length > 8 ? " …" : "")]);
+    const none = [-1, "No classes", "All pictures are without a label"];
+    const inOrder = depths[0].every((name) => DATE.test(name)) ? [none, ...options] : [...options, none];
+    const buttons = inOrder.map(([depth, words, names], i) => el("button", { type: "button", class: "answer", autofocus: !i, data: { depth }, on: { click: () => {
+      resolve(depth);
+      element.close();
+    } } }, words, el("small", {}, el("bdi", {}, names))));
+    const element = dialog("Are the folders classes?", el("h2", {}, "Are the folders in it classes?"), el("p", { class: "note" }, "The pictures of a class are its examples."), buttons);
+    element.addEventListener("close", () => {
+      resolve(null);
+      element.remove();
+    });
+    document.body.append(element);
+    element.showModal();
+  });
+}
+
 export function createIntake(store, known) {
   const bar = el("progress", { max: "1", value: "0", "aria-label": "Progress" });
   const words = el("span", {});
@@ -58,7 +83,7 @@ export function createIntake(store, known) {
     return now.length ? [...all, now] : all;
   }
 
-  async function send(files, label) {
+  async function send(files, labelOf) {
     const drop = Math.random().toString(36).slice(2);
     const parts = batches(files);
     const skipped = [];
@@ -74,7 +99,7 @@ export function createIntake(store, known) {
       for (let part = parts.shift(); part; part = parts.shift()) {
         const form = new FormData();
         form.append("paths", JSON.stringify(part.map(({ path }) => path)));
-        form.append("labels", JSON.stringify(part.map(({ path }) => label ?? folderOf(path))));
+        form.append("labels", JSON.stringify(part.map(({ path }) => labelOf(path))));
         form.append("drop", drop);
         form.append("folder", part[0].folder ?? "");
         for (const { file } of part) form.append("files", file, "picture");
@@ -84,6 +109,7 @@ export function createIntake(store, known) {
         });
         read += part.length;
         skipped.push(...answer.skipped);
+        answer.places.forEach((place, i) => place !== null && store.backend.originals.set(place, part[i].file));
         show();
         if (Date.now() - refreshed > REFRESH || read === part.length) {
           refreshed = Date.now();
@@ -110,10 +136,13 @@ export function createIntake(store, known) {
     const others = seen.filter((one) => !isPicture(one) && !tables.includes(one));
     const problems = others.map(({ path }) => [path, "not a picture of a known kind"]);
     const inOrder = new Intl.Collator("en", { numeric: true });
-    pictures.sort((a, b) => (folderOf(b.path) !== null) - (folderOf(a.path) !== null) || inOrder.compare(a.path, b.path)); // examples first
-    const classes = new Set(pictures.map(({ path }) => folderOf(path)).filter(Boolean));
+    const depth = label === null ? await askForClasses(pictures.map(({ path }) => path)) : -1;
+    if (depth === null) return;
+    const labelOf = (path) => label ?? (depth < 0 ? null : path.split("/").slice(0, -1)[depth] ?? null);
+    pictures.sort((a, b) => (labelOf(b.path) !== null) - (labelOf(a.path) !== null) || inOrder.compare(a.path, b.path)); // examples first
+    const classes = new Set(pictures.map(({ path }) => labelOf(path)).filter(Boolean));
     try {
-      if (pictures.length) problems.push(...(await send(pictures, label)));
+      if (pictures.length) problems.push(...(await send(pictures, labelOf)));
       for (const { file } of tables) {
         const { labelled, n_missing } = await store.backend.table(file);
         await store.load();
@@ -141,9 +170,4 @@ export function createIntake(store, known) {
       return busy;
     },
   };
-}
-
-function folderOf(path) {
-  const [first, ...deeper] = path.split("/");
-  return deeper.length ? first : null;
 }

@@ -5,6 +5,7 @@ import { count, el, icon } from "./dom.js";
 import { chosen, createIntake, dropped } from "./intake.js";
 import { about, newBoard, serverBackend } from "./server_backend.js";
 import { download, labelsCsv } from "./label_csv.js";
+import { sortedZip } from "./sorted_zip.js";
 import { createStore } from "./store.js";
 
 const ZIP = "zip, to unpack beside the pictures";
@@ -38,7 +39,7 @@ function startPanel(known, add) {
     title && el("bdi", {}, title), `${title ? ": " : ""}${count(pictures, "picture")}, last used ${new Date(used * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`)));
   return el("section", { class: "start", "aria-label": "Add pictures" },
     el("h2", {}, "Drop a folder of pictures here"),
-    el("p", {}, "Its subfolders become classes, loose pictures are named for you. Or drop loose pictures and name a few yourself: one per class is enough to begin."),
+    el("p", {}, "Pictures without a label fall into groups that look alike, for you to name. Folders of examples are classes: everything else is named from them."),
     el("div", { class: "pickers" }, picker("Choose a folder", "folder", { webkitdirectory: true }, add), picker("Choose files", "file", { accept }, add)),
     kept.length > 0 && el("div", { class: "kept" }, el("h3", {}, "Go on with a board"), el("ul", {}, kept)),
     el("p", { class: "small" }, `${known.formats.join(", ")} files of up to ${known.max_mb} MB, up to ${known.max_pictures.toLocaleString("en")} pictures; a csv with the columns file and label gives labels. Pictures go to the computer that serves this page and nowhere else${known.keeps ? ", and are kept there." : ", and are forgotten an hour after the page is closed."} Model ${known.model}, trained on ${known.trained_on}.`));
@@ -63,8 +64,16 @@ function saveMenu(store) {
     "classifier.safetensors": ["Classifier", "names new pictures, with protoadapt predict"], "imagefolder.zip": ["Hugging Face imagefolder", ZIP],
     "fiftyone.zip": ["FiftyOne dataset", ZIP], "label-studio.zip": ["Label Studio tasks", "zip with tasks.json and config.xml"],
   };
-  const sorting = el("p", { class: "note" }, "Your pictures sorted into folders: this page holds small copies only. Save the table of labels, and run where the pictures are ",
-    el("code", {}, "protoadapt label --support labels.csv --images FOLDER --out named --sort copy".split(" ").flatMap((word) => [el("span", {}, word), " "])));
+  async function sorted() {
+    try {
+      const { blob, n, missing } = await sortedZip(store.state, store.backend.originals, (done, all) => store.say(`${done.toLocaleString("en")} of ${count(all, "file")} read …`));
+      if (!n) return store.say("This page holds small copies only since it was loaded again: drop the folder once more, then save.", "warning");
+      download(blob, "sorted.zip");
+      store.say(`${count(n, "picture")} saved, sorted into folders.${missing ? ` ${count(missing, "picture")} left out, of which this page holds small copies only: drop their folder once more.` : ""}`, missing ? "warning" : "note");
+    } catch (error) {
+      store.say(error.message, "error");
+    }
+  }
   async function save(name) {
     if (!(await store.saved())) return store.say(`Not saved: ${count(store.state.unsaved, "step")} did not reach the server yet.`, "error");
     const wait = name === "report.html" ? "The report is being made …" : null;
@@ -78,8 +87,9 @@ function saveMenu(store) {
     download(await answer.blob(), name);
     if (wait) store.say("The report is saved.");
   }
-  return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => el("button", { type: "button", data: { save: name }, on: { click: () => save(name) } },
-    el("span", {}, words, el("small", {}, note)))), sorting);
+  const item = (name, words, note, run) => el("button", { type: "button", data: { save: name }, on: { click: run } }, el("span", {}, words, el("small", {}, note)));
+  return menu("Save", "save", Object.entries(files).map(([name, [words, note]]) => item(name, words, note, () => save(name))),
+    item("sorted.zip", "Pictures sorted into folders", "zip with your own files, one folder per class", sorted));
 }
 
 /** What is not on the server, for the header: steps that wait, or all labels of a board that the server has lost. */
@@ -113,7 +123,9 @@ async function main() {
   const [backend, snapshot, lost] = await open(known);
   const store = createStore(backend);
   const intake = createIntake(store, known);
-  const add = (files, label) => intake.add(files, label);
+  /** Where nobody named anything yet, the groups are what to begin with. */
+  const begin = () => !store.state.answers && store.state.groups.length && store.look({ scope: "kinds" });
+  const add = (files, label) => intake.add(files, label).then(begin);
   const start = startPanel(known, add);
   const accept = [...known.suffixes, ".csv"].join(",");
   const other = el("button", { type: "button", on: { click: () => window.open("/", "_blank", "noopener") } }, "New board in a new tab");
@@ -135,6 +147,7 @@ async function main() {
   addEventListener("hashchange", () => location.reload());
   setInterval(() => fetch(`${backend.base}?since=999999999&names=false`).catch(() => {}), ALIVE);
   store.take(snapshot);
+  begin();
   if (lost) store.say(lost, "warning");
 }
 

@@ -28,19 +28,22 @@ export async function newBoard() {
 
 export function serverBackend(id) {
   const base = `/api/boards/${id}`;
+  const originals = new Map(); // files that this page was given, by the picture's place
   let revision = -1;
   function taken({ found, conflict = false }) {
     revision = found.revision;
     return { ...found, conflict };
   }
   return {
-    id, base, maps: ["pca", "tsne"],
+    id, base, originals, maps: ["pca", "tsne"],
     load: async (since = 0, names = true) => taken(await asked(`${base}?since=${since}&names=${names}`)),
     async commit(steps, since) {
       const body = JSON.stringify(steps);
       return taken(await asked(`${base}/changes?revision=${revision}&since=${since}`, { method: "POST", body, headers: { "Content-Type": "application/json" } }));
     },
     picture: (place) => ({ small: `${base}/small/${place}`, large: `${base}/large/${place}` }),
+    alike: async (place) => (await asked(`${base}/alike/${place}`)).found,
+    check: async () => (await asked(`${base}/check`)).found.groups,
     map: async (kind) => (await asked(`${base}/map?kind=${kind}`)).found,
     table: async (file) => (await asked(`${base}/table`, { method: "POST", body: file, headers: { "Content-Type": "text/csv" } })).found,
     /** Sends files; `sent` is called when the server has them, the answer comes when they are read. */

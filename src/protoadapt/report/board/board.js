@@ -6,10 +6,12 @@ import { count, el, icon, setAttribute, visible } from "./dom.js";
 import { createGrid } from "./grid.js";
 import { createInspector } from "./inspector.js";
 import { listenToKeys } from "./keys.js";
+import { createKinds } from "./kinds.js";
 import { createMap } from "./map.js";
 import { UNKNOWN, className, deletePatch, labelPatch, removePatch, renamePatch } from "./operations.js";
-import { factsOf, firstOf } from "./store.js";
-import { groupsOf } from "./views.js";
+import { factsOf, firstOf, kindsOf } from "./store.js";
+import { createTools } from "./tools.js";
+import { groupsOf, summaryOf } from "./views.js";
 
 const QUIET = 6000;
 
@@ -26,6 +28,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const words = name === null ? "take back" : name === UNKNOWN ? "none of the classes" : `→ ${name}`;
     store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${words}`);
     go(after);
+  }
+
+  /** A whole group gets a label; the next group is asked about. */
+  function labelKind(name, ids) {
+    view.kind = null;
+    if (view.scope === "kind") look("kinds");
+    store.step(labelPatch(state, ids, name), `${count(ids.length, "picture")} ${name === UNKNOWN ? "none of the classes" : `→ ${name}`}`);
   }
 
   /** A step that takes something away: its message can undo it, and goes with the next step. */
@@ -99,9 +108,21 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     },
     all: () => store.look({ selection: new Set(grid.order()), focus: view.focus ?? grid.order()[0] ?? null }),
     none: () => store.look({ selection: new Set(), focus: null, anchor: null }),
-    open: () => full.toggle(), close: () => act.none(),
+    open: () => full.toggle(), larger: () => full.zoom(1.5), smaller: () => full.zoom(1 / 1.5), zoomed: () => full.zoomed(), close: () => act.none(),
+    async similar() {
+      const id = view.focus;
+      const found = id === null ? null : await backend.alike?.(id).catch((error) => store.say(error.message, "error"));
+      if (!found) return;
+      lookAt([{ title: "The most similar first", ids: [id, ...found.similar] }]);
+      go(id);
+    },
+    async check() {
+      const found = await backend.check().catch((error) => store.say(error.message, "error"));
+      if (found?.length) lookAt(found);
+      else if (found) store.say("No label looks wrong, and no picture is there twice.");
+    },
     type: () => view.focus !== null && inspector.input.focus(),
-    search: () => search.focus(), focusGrid, help: () => help.showModal(),
+    search: () => tools.search.focus(), focusGrid, help: () => help.showModal(),
     grid: () => store.look({ mode: "grid" }), map: () => store.look({ mode: "map" }),
   };
 
@@ -112,8 +133,16 @@ export function createBoard(store, { title, buttons = [], start = null, details 
   }
 
   function look(scope) {
+    if (scope !== "kind") view.kind = null;
     store.look({ scope, mode: view.mode === "map" ? "map" : "grid", focus: null, selection: new Set() });
     queueMicrotask(() => grid.top());
+  }
+
+  /** Shows what was found, groups of pictures with a title each. */
+  function lookAt(found) {
+    view.found = found;
+    state.version++;
+    look("found");
   }
 
   function create(text) {
@@ -132,6 +161,10 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     choose: (ids, more) => store.look({ selection: new Set(more ? [...view.selection, ...ids] : ids), focus: ids[0] ?? null, anchor: ids[0] ?? null }),
   });
   const side = createClasses(store, { look, label, files, create, edit: (name) => editor.open(name) });
+  const kinds = createKinds(store, { label: labelKind, look: (ids) => {
+    view.kind = ids;
+    look("kind");
+  } });
   const inspector = createInspector(store, act);
   const full = createFullSize(store);
   const help = createHelp(frozen);
@@ -155,21 +188,15 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     const words = { grid: "Pictures", map: "Map", about: "Details" }[mode];
     return el("button", { type: "button", class: "mode", "aria-label": words, data: { mode }, on: { click: () => store.look({ mode }) } }, icon(mode), el("span", {}, words));
   });
-  const search = el("input", { type: "search", placeholder: "Search file or class", "aria-label": "Search file or class", autocomplete: "off" });
-  search.addEventListener("input", () => store.look({ query: search.value }));
-  const size = el("input", { type: "range", min: "80", max: "320", step: "4", value: String(view.size), "aria-label": "Size of the pictures" });
-  size.addEventListener("input", () => store.look({ size: Number(size.value) }));
-  const orders = { unsure: "Least certain first", sure: "Most certain first", name: "By file name" };
-  const order = el("select", { "aria-label": "Order" }, Object.entries(orders).map(([value, words]) => el("option", { value }, words)));
-  order.addEventListener("change", () => store.look({ order: order.value }));
-  const tools = el("div", { class: "view-tools" }, search, order, size);
+  const tools = createTools(store);
   const status = el("p", { class: "status-line", role: "status" });
   const hint = frozen && el("p", { class: "status-line hint" }, "Corrections stay in this browser: save them for the next run of label.");
   const toast = el("div", { class: "toast", role: "alert", hidden: true });
   const empty = el("p", { class: "nothing", hidden: true }, "No picture here.");
-  const header = el("header", { class: "bar-top" }, el("h1", {}, title), el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
-    el("div", { class: "tools" }, undo, redo, many, button("help", "Keys and help", act.help), buttons));
-  const middle = el("main", { class: "middle" }, tools, status, hint, grid.element, empty, map.element, details);
+  const heading = el("h1", {}, title);
+  const header = el("header", { class: "bar-top" }, heading, el("div", { class: "modes", role: "group", "aria-label": "View" }, modes),
+    el("div", { class: "tools" }, undo, redo, many, backend.check && button("check", "Check labels: wrong ones, near-duplicates, outliers", act.check), button("help", "Keys and help", act.help), buttons));
+  const middle = el("main", { class: "middle" }, tools.element, status, hint, kinds.element, grid.element, empty, map.element, details);
   const element = el("div", { class: "board" }, header, side.element, middle, inspector.element, toast, full.element, help, editor.element);
 
   let quiet = 0;
@@ -183,20 +210,6 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     quiet = setTimeout(() => setAttribute(toast, "hidden", true), kind === "error" ? 2 * QUIET : QUIET);
   };
 
-  function summary() {
-    if (frozen) return lead;
-    const present = state.pictures.length - state.gone.size;
-    const labelled = [...state.labels.keys()].filter((id) => !state.gone.has(id)).length;
-    if (state.busy && !state.answers) return "Naming …";
-    if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
-    if (!state.answers) {
-      return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
-    }
-    const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
-    const unmarked = state.calibrated ? "" : " This model marks no picture as unknown.";
-    return `${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${moved}${unmarked}`;
-  }
-
   let grouped = null;
   let groups = [];
   function show() {
@@ -204,11 +217,11 @@ export function createBoard(store, { title, buttons = [], start = null, details 
     if (start) setAttribute(start, "hidden", any);
     element.classList.toggle("bare", Boolean(start) && !any);
     for (const mode of modes) setAttribute(mode, "aria-pressed", String(mode.dataset.mode === view.mode));
-    setAttribute(grid.element, "hidden", view.mode !== "grid");
-    setAttribute(tools, "hidden", view.mode === "about");
-    setAttribute(size, "hidden", view.mode !== "grid");
-    setAttribute(order, "hidden", view.mode !== "grid" || view.scope === "next");
+    if (view.scope === "kinds" && !state.busy && !kindsOf(state).length) return look(state.answers ? "next" : "all");
+    setAttribute(grid.element, "hidden", view.mode !== "grid" || view.scope === "kinds");
+    tools.show();
     if (details) setAttribute(details, "hidden", view.mode !== "about");
+    if (state.title && heading.textContent !== state.title) heading.textContent = document.title = state.title;
     if (offered !== null && offered !== state.undo) setAttribute(toast, "hidden", true);
     undo.disabled = !state.undo;
     redo.disabled = !state.redo;
@@ -217,12 +230,13 @@ export function createBoard(store, { title, buttons = [], start = null, details 
       setAttribute(one, "aria-label", one.title);
     }
     setAttribute(many, "aria-pressed", String(view.many));
-    const text = summary();
+    const text = frozen ? lead : summaryOf(state, view);
     if (status.textContent !== text) status.textContent = text;
     element.classList.toggle("busy", state.busy > 0);
     element.classList.toggle("about-mode", view.mode === "about");
-    const shown = [state.version, view.scope, view.query, view.order].join("\0");
+    const shown = [state.version, view.scope, view.kind, view.below, view.query, view.order].join("\0");
     if (shown !== grouped) [grouped, groups] = [shown, groupsOf(state, view)];
+    kinds.show();
     grid.show(groups);
     setAttribute(empty, "hidden", view.mode !== "grid" || groups.some((group) => group.ids.length));
     side.show();

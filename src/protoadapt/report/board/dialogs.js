@@ -4,7 +4,9 @@ import { el, icon, picture, visible } from "./dom.js";
 import { className } from "./operations.js";
 import { factsOf, wordsOn } from "./store.js";
 
-function dialog(label, ...children) {
+const MOST_ZOOM = 16;
+
+export function dialog(label, ...children) {
   const close = el("button", { type: "button", class: "close", "aria-label": "Close" }, icon("close"));
   const element = el("dialog", { "aria-label": label }, close, ...children);
   close.addEventListener("click", () => element.close());
@@ -15,21 +17,53 @@ function dialog(label, ...children) {
 /** A picture in full size; the keys of the board go on working under it. */
 export function createFullSize(store) {
   const image = picture();
+  const pane = el("div", { class: "pane", tabindex: "0", autofocus: true, role: "group", "aria-label": "The picture; + and - zoom" }, image);
   const words = el("p", { class: "words", "aria-live": "polite" });
-  const element = dialog("Picture in full size", image, words);
+  const element = dialog("Picture in full size", pane, words);
   element.classList.add("full");
+  let [looked, zoomed, whole] = [null, 1, null];
+
+  /** Larger or smaller by this factor; what is at a point of the screen, or in the middle, stays there. */
+  function zoom(factor, { clientX, clientY } = {}) {
+    const box = pane.getBoundingClientRect();
+    const [x, y] = clientX === undefined ? [box.width / 2, box.height / 2] : [clientX - box.left, clientY - box.top];
+    const [fromLeft, fromTop] = [(pane.scrollLeft + x) / zoomed, (pane.scrollTop + y) / zoomed];
+    zoomed = Math.min(MOST_ZOOM, Math.max(1, zoomed * factor));
+    image.style.width = image.style.height = `${100 * zoomed}%`;
+    [pane.scrollLeft, pane.scrollTop] = [fromLeft * zoomed - x, fromTop * zoomed - y];
+  }
+  pane.addEventListener("wheel", (event) => {
+    event.preventDefault();
+    zoom(Math.exp(-event.deltaY / 300), event);
+  }, { passive: false });
+  image.addEventListener("click", (event) => zoom(zoomed > 1 ? 1 / zoomed : 3, event));
+
+  /** The file itself, where this page was given it and the browser can show it; else the server's copy. */
+  function source(id) {
+    if (whole) URL.revokeObjectURL(whole);
+    const file = store.backend.originals?.get(id);
+    whole = file ? URL.createObjectURL(file) : null;
+    return whole ?? store.backend.picture(id).large;
+  }
+  image.addEventListener("error", () => {
+    if (whole && image.getAttribute("src") === whole) image.src = store.backend.picture(looked).large;
+  });
+  element.addEventListener("close", () => (looked = null));
   function show() {
     const id = store.view.focus;
     if (!element.open || id === null) return;
     const facts = factsOf(store.state, id);
-    const { large } = store.backend.picture(id);
-    if (image.getAttribute("src") !== large) image.src = large;
+    if (looked !== id) {
+      looked = id;
+      image.src = source(id);
+      zoom(1 / zoomed);
+    }
     image.alt = `Picture ${visible(store.state.pictures[id].name)}`;
     const [label, note] = wordsOn(store.state, facts);
     words.replaceChildren(el("strong", {}, el("bdi", {}, label)), ` ${[note, facts.second && `or ${facts.second}`].filter(Boolean).join(", ")} `, el("bdi", { class: "path" }, visible(store.state.pictures[id].name)));
   }
   return {
-    element, show,
+    element, show, zoom, zoomed: () => element.open && zoomed > 1,
     toggle() {
       if (element.open) return element.close();
       if (store.view.focus === null) return;
@@ -94,7 +128,8 @@ const HELP = [
   ["S", "go to the first suggested picture"],
   ["Arrows, Home, End", "move; with Shift, choose on the way"],
   ["Ctrl + A", "choose everything shown"],
-  ["Space", "full size"],
+  ["Space", "full size; + and - or a click zoom"],
+  ["F", "find similar pictures"],
   ["Ctrl + Z, Ctrl + Shift + Z", "undo, redo"],
   ["G, M", "grid, map"],
   ["/", "search"],

@@ -18,7 +18,7 @@ function frozenBackend(data) {
   const changes = () => [...new Set([...kept.labels.keys(), ...given.keys()])].filter((id) => kept.labels.get(id) !== given.get(id));
   const snapshot = (since = 0) => ({
     since, pictures: data.files.slice(since).map((name) => ({ name })), classes: [...kept.classes], labels: Object.fromEntries(kept.labels), gone: [],
-    answers, next: data.next.filter((id) => !kept.labels.has(id)), suggested: data.next.slice(0, data.suggested).filter((id) => !kept.labels.has(id)).length, reasons: data.reasons, calibrated: data.calibrated, skipped: [], n_skipped: 0,
+    answers, next: data.next.filter((id) => !kept.labels.has(id)), suggested: data.next.slice(0, data.suggested).filter((id) => !kept.labels.has(id)).length, reasons: data.reasons, groups: data.groups, calibrated: data.calibrated, skipped: [], n_skipped: 0,
     undo: done.at(-1)?.words ?? null, redo: undone.at(-1)?.words ?? null,
   });
   function turn(from, to) {

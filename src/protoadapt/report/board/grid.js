@@ -4,7 +4,7 @@ import { count, differsAt, el, fileName, nameOf, picture, setAttribute, visible 
 import { colourClass, mark } from "./marks.js";
 import { factsOf, sureness } from "./store.js";
 
-const [GAP, HEAD, CAPTION, BEYOND] = [10, 46, 44, 400];
+const [GAP, HEAD, CAPTION, REASON, BEYOND] = [10, 46, 44, 30, 400];
 
 /** The grid. `pick(id, event)` is called for a click, `open(id)` for a double click. */
 export function createGrid(store, { pick, open }) {
@@ -51,8 +51,9 @@ export function createGrid(store, { pick, open }) {
         const ids = group.ids.slice(start, start + columns);
         ids.forEach((id, column) => places.set(id, { row: rows.length, column, index: order.length + column }));
         order.push(...ids);
-        rows.push({ top, height: side + CAPTION, ids, side });
-        top += side + CAPTION + GAP;
+        const height = side + CAPTION + (group.kind === "queue" ? REASON : 0);
+        rows.push({ top, height, ids, side, kind: group.kind });
+        top += height + GAP;
       }
     }
     sheet.style.height = `${top}px`;
@@ -72,14 +73,14 @@ export function createGrid(store, { pick, open }) {
     for (let i = first; i < rows.length && rows[i].top <= to; i++) {
       const row = rows[i];
       if (row.group) {
-        const key = `head ${row.group.title}`;
+        const key = `head ${row.group.title} ${row.group.index}`;
         wanted.add(key);
         if (!(scrolled && shown.has(key))) place(key, () => heading(row.group), 0, row.top, null, headSign(row.group));
         continue;
       }
       row.ids.forEach((id, column) => {
         wanted.add(id);
-        if (!(scrolled && shown.has(id))) place(id, () => tile(id), column * (row.side + GAP), row.top, row, tileSign(id));
+        if (!(scrolled && shown.has(id))) place(id, () => tile(id, row.kind), column * (row.side + GAP), row.top, row, tileSign(id, row.kind));
       });
     }
     for (const [key, element] of shown) {
@@ -127,31 +128,29 @@ export function createGrid(store, { pick, open }) {
       nameOf(group.title, differsAt(group.title, store.state.classes)), el("span", { class: "number" }, count(group.ids.length, "picture")));
   }
 
-  function tileSign(id) {
+  function tileSign(id, kind) {
     const facts = factsOf(store.state, id);
     const index = store.state.classes.indexOf(facts.label);
-    return [store.state.pictures[id].name, facts.label, index, facts.given, facts.unknown, facts.confidence].join("\0");
+    return [store.state.pictures[id].name, facts.label, index, facts.given, facts.unknown, facts.confidence, facts.kind, kind, store.state.reasons[id]].join("\0");
   }
 
-  function tile(id) {
+  function tile(id, kind) {
     const { state: known } = store;
     const facts = factsOf(known, id);
     const { name } = known.pictures[id];
     const index = known.classes.indexOf(facts.label);
-    const sure = facts.unknown ? "" : sureness(facts.confidence);
+    const sure = facts.kind === null ? sureness(facts.confidence) : "";
     const image = picture({ src: store.backend.picture(id).small, decoding: "async", draggable: "false" });
-    const words = facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
-    const spoken = [visible(name), facts.unknown ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,
-      facts.given ? "labelled by you" : sure].filter(Boolean).join(", ");
-    const bar = el("span", { class: "bar" }, el("span"));
-    bar.firstChild.style.width = `${100 * (facts.confidence ?? 0)}%`;
+    const words = facts.kind !== null ? "no name yet" : facts.unknown ? (facts.given ? "none of these" : `${facts.label}?`) : facts.label ?? "not named";
+    const spoken = [visible(name), facts.unknown && facts.kind === null ? `unknown${facts.label ? `, perhaps ${facts.label}` : ""}` : words,
+      facts.given ? "labelled by you" : facts.unknown ? "" : sure].filter(Boolean).join(", ");
     return el("div", {
       class: `tile ${colourClass(facts.unknown ? -1 : index)}${facts.given ? " given" : ""}${facts.unknown ? " unknown" : ""}`,
       id: `picture-${id}`, role: "option", "aria-label": spoken, draggable: "true", title: visible(name), data: { id },
     }, image, facts.given && el("span", { class: "badge", "aria-hidden": "true" }, "yours"),
     el("span", { class: "line" }, mark(facts.unknown ? -1 : index), nameOf(words, differsAt(facts.label ?? words, known.classes))),
-    !facts.given && !facts.unknown && facts.confidence !== null ? el("span", { class: "foot" }, bar, el("span", { class: "sure" }, sure))
-      : el("span", { class: "file" }, fileName(name.split("/").pop())));
+    el("span", { class: "file" }, fileName(name.split("/").pop()), el("span", { class: "sure" }, sure)),
+    kind === "queue" && el("span", { class: "file reason" }, known.reasons[id]));
   }
 
   /** The picture that an arrow key leads to. */

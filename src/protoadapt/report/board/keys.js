@@ -20,11 +20,11 @@ export function listenToKeys(store, act, full) {
     }
     if (typing || control || altKey) return;
     const inGrid = !target.closest?.("button, a, summary, input") || target.id === "grid";
-    if (MOVES.has(key) && (inGrid || open)) return done(event, () => act.move(key, shiftKey));
+    if (MOVES.has(key) && (inGrid || open) && !act.zoomed()) return done(event, () => act.move(key, shiftKey));
     if ((key === "Enter" || key === " ") && !inGrid && !open) return;
     if (KEYS.includes(key) && !shiftKey) return done(event, () => act.byNumber(KEYS.indexOf(key)));
     const run = {
-      Enter: act.confirm, " ": act.open, u: act.unknown, s: act.next, c: act.type, r: act.second, g: act.grid, m: act.map,
+      Enter: act.confirm, " ": act.open, u: act.unknown, s: act.next, c: act.type, r: act.second, f: act.similar, "+": act.larger, "-": act.smaller, g: act.grid, m: act.map,
       Backspace: act.clear, Delete: act.remove, "/": act.search, "?": act.help,
     }[key.length === 1 ? key.toLowerCase() : key];
     if (run) done(event, run);

@@ -5,6 +5,7 @@ import { colourClass, outline, starOutline } from "./marks.js";
 import { factsOf } from "./store.js";
 
 const [EDGE, REACH, AGAIN] = [36, 14, 1500];
+const STAR = 9;
 const NAMES = { pca: "PCA", tsne: "t-SNE" };
 
 /** The map. `pick(id, event)` for a click on a picture, `choose(ids, more)` for a line drawn around some. */
@@ -93,13 +94,15 @@ export function createMap(store, { pick, choose }) {
       pen.stroke(new Path2D(outline(-1, x, y, size + 4)));
     }
     pen.globalAlpha = 1;
-    const named = [];
-    for (const [name, steps] of Object.entries(plane.paths)) path(pen, steps.map(to), colours[colourClass(state.classes.indexOf(name))], ink, card, name, named);
+    const ends = Object.entries(plane.paths).map(([name, steps]) => [name, path(pen, steps.map(to), colours[colourClass(state.classes.indexOf(name))], ink, card)]);
+    const taken = ends.map(([, [x, y]]) => [x - STAR, y - STAR, x + STAR, y + STAR]);
+    for (const [name, end] of ends) taken.push(label(pen, name.slice(0, 24), end, taken, ink, card));
     if (line) lasso(pen, ink);
     setAttribute(canvas, "aria-label", `Map of ${count(plane.at.size, "picture")} by ${NAMES[plane.kind]}. The grid shows the same pictures for the keyboard.`);
   }
 
-  function path(pen, points, colour, ink, card, name, named) {
+  /** Draws the path of a prototype, and returns its end. */
+  function path(pen, points, colour, ink, card) {
     pen.strokeStyle = colour;
     pen.lineWidth = 2;
     pen.setLineDash([5, 4]);
@@ -108,23 +111,28 @@ export function createMap(store, { pick, choose }) {
     pen.stroke();
     pen.setLineDash([]);
     [points[0], points.at(-1)].forEach(([x, y], end) => {
-      const star = new Path2D(starOutline(x, y, 9));
+      const star = new Path2D(starOutline(x, y, STAR));
       pen.fillStyle = end ? colour : card;
       pen.fill(star);
       pen.strokeStyle = end ? ink : colour;
       pen.lineWidth = 1.5;
       pen.stroke(star);
     });
-    let [x, y] = points.at(-1);
+    return points.at(-1);
+  }
+
+  /** Writes a name where none of the boxes [left, top, right, bottom] is, as near to its star as it can, and returns its own. */
+  function label(pen, name, [x, y], taken, ink, card) {
     pen.font = "600 12px system-ui, sans-serif";
-    const wide = pen.measureText(name.slice(0, 24)).width;
-    while (named.some(([a, b, far]) => Math.abs(b - y) < 14 && a < x + wide && x < a + far)) y += 4; // names lie side by side
-    named.push([x, y, wide]);
-    pen.lineWidth = 4;
-    pen.strokeStyle = card;
-    pen.strokeText(name.slice(0, 24), x + 12, y + 4);
-    pen.fillStyle = ink;
-    pen.fillText(name.slice(0, 24), x + 12, y + 4);
+    const wide = pen.measureText(name).width;
+    const rows = [...Array(40).keys()].map((i) => (i % 2 ? 1 : -1) * Math.ceil(i / 2) * 7);
+    const boxes = rows.flatMap((row) => [x + STAR + 3, x - STAR - 3 - wide].map((left) => [left, y + row - 7, left + wide, y + row + 7]));
+    const free = ([left, top, right, bottom]) => !taken.some(([a, b, c, d]) => left < c && a < right && top < d && b < bottom);
+    const box = boxes.find(free) ?? boxes[0];
+    [pen.lineWidth, pen.strokeStyle, pen.fillStyle] = [4, card, ink];
+    pen.strokeText(name, box[0], box[3] - 3);
+    pen.fillText(name, box[0], box[3] - 3);
+    return box;
   }
 
   function lasso(pen, ink) {

@@ -11,13 +11,14 @@ const [PAUSE, LONGEST_PAUSE] = [1000, 30000];
 
 export function createStore(backend) {
   const state = {
-    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {},
+    pictures: [], classes: [], labels: new Map(), gone: new Set(), answers: null, answerClasses: [], next: [], suggested: new Set(), reasons: {}, title: "",
+    groups: [], kindOf: new Map(), findings: [], // pictures that look like kinds without a name, by group
     undo: null, redo: null, calibrated: false, busy: 0, taking: false, version: 0,
     unsaved: 0, lost: false, // steps that no server took, and whether the board is no longer there
   };
   const view = {
-    scope: "all", query: "", order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
-    focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(),
+    scope: "all", query: "", below: 1, order: "unsure", mode: "grid", size: Number(remembered(SIZE)) || 148,
+    focus: null, anchor: null, selection: new Set(), many: false, moved: new Set(), found: [], kind: null, // the group that somebody looks at
   };
   const listeners = new Set();
   let waiting = [];
@@ -43,6 +44,7 @@ export function createStore(backend) {
     state.labels = new Map(Object.entries(snapshot.labels).map(([id, label]) => [Number(id), label]));
     state.gone = new Set(snapshot.gone);
     for (const key of ["classes", "undo", "redo"]) state[key] = snapshot[key];
+    state.title = snapshot.title ?? "";
     if ("answers" in snapshot) {
       const held = view.scope === "next" && snapshot.next.includes(view.focus) && (state.suggested.has(view.focus) || firstOf(state) === view.focus)
         ? [view.focus] : [];
@@ -53,6 +55,8 @@ export function createStore(backend) {
       state.suggested = new Set([...held, ...snapshot.next.slice(0, snapshot.suggested)]);
       state.reasons = { ...Object.fromEntries(why), ...snapshot.reasons };
       state.answerClasses = snapshot.classes;
+      state.findings = snapshot.findings ?? [];
+      takeGroups(snapshot.groups ?? []);
       view.moved = new Set(before && state.answers
         ? before.flatMap((label, id) => (label !== null && !state.gone.has(id) && label !== factsOf(state, id).label ? [id] : [])) : []);
     }
@@ -60,6 +64,15 @@ export function createStore(backend) {
     view.selection = new Set([...view.selection].filter((id) => !state.gone.has(id)));
     if (view.focus !== null && state.gone.has(view.focus)) view.focus = null;
     changed();
+  }
+
+  /** The group that somebody looks at, and may be typing a name for, stays as it is, in its place. */
+  function takeGroups(groups) {
+    const held = new Set(view.kind);
+    const at = kindsOf(state).findIndex((ids) => ids.some((id) => held.has(id)));
+    state.groups = groups.map((ids) => ids.filter((id) => !held.has(id)));
+    if (at >= 0) state.groups.splice(at, 0, [...held]);
+    state.kindOf = new Map(state.groups.flatMap((ids, index) => ids.map((id) => [id, index])));
   }
 
   async function run() {
@@ -152,6 +165,11 @@ export function firstOf(state, besides = []) {
   return state.next.find((id) => !state.labels.has(id) && !state.gone.has(id) && !besides.includes(id)) ?? null;
 }
 
+/** The groups without a name that still have pictures, the most typical picture of each first. */
+export function kindsOf(state) {
+  return state.groups.map((ids) => ids.filter((id) => !state.labels.has(id) && !state.gone.has(id))).filter((ids) => ids.length);
+}
+
 /** What is known of a picture: its label, whether a person gave it, how sure the classifier is, the runner-up. */
 export function factsOf(state, id) {
   const given = state.labels.get(id);
@@ -161,11 +179,11 @@ export function factsOf(state, id) {
   const guess = answered ? state.answerClasses[answers.label[id]] : null;
   if (given !== undefined) {
     const none = given === UNKNOWN;
-    return { label: none ? null : given, given: true, unknown: none, confidence: null, second: null, guess };
+    return { label: none ? null : given, given: true, unknown: none, confidence: null, second: null, guess, kind: null };
   }
   return {
     label: guess, given: false, unknown: answered && Boolean(answers.unknown[id]), second, guess,
-    confidence: answered ? answers.confidence[id] : null, margin: answered ? answers.margin[id] : null,
+    confidence: answered ? answers.confidence[id] : null, margin: answered ? answers.margin[id] : null, kind: state.kindOf.get(id) ?? null,
   };
 }
 
@@ -178,6 +196,7 @@ export function sureness(confidence) {
 /** What to say of a picture: its label, and how sure that is. */
 export function wordsOn(state, facts) {
   if (facts.given) return facts.unknown ? ["None of the classes", "as you said"] : [facts.label, "labelled by you"];
+  if (facts.kind !== null) return ["Of a kind without a name", facts.label ? `perhaps ${facts.label}` : ""];
   return facts.unknown ? [`Unknown, perhaps ${facts.label}`, ""] : [facts.label ?? "Not named yet", sureness(facts.confidence)];
 }
 

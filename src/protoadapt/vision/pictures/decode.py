@@ -1,5 +1,6 @@
 """Decoding: one picture, from a file, bytes, an array or a function, becomes pixels (3, size, size)."""
 
+import re
 import threading
 from base64 import b64encode
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from protoadapt.vision.pictures.formats import MAX_PIXELS, UnreadablePicture, open_image
 from protoadapt.vision.pictures.read import read_file
@@ -18,6 +19,7 @@ THUMB, PREVIEW = 96, 256
 """Pixels per side of the pictures in galleries, and of those that a person looks at closely."""
 LARGE_PICTURE = MAX_PIXELS // 4
 _large = threading.Lock()
+_DATE = re.compile(r"\d{4}:\d\d:\d\d \d\d:\d\d:\d\d\Z")
 
 
 class Box(NamedTuple):
@@ -102,6 +104,19 @@ def shrunk(content: bytes, *sides: int, largest: int | None = None) -> list[byte
         small.info.clear()
         copies.append(_webp(small, largest))
     return copies
+
+
+def taken_at(content: bytes) -> str:
+    """When a picture was taken, in the form of EXIF, "2024:05:31 12:00:00", which sorts as text; or ""."""
+    try:
+        with open_image(content) as image:
+            said = image.getexif()
+            text = said.get_ifd(ExifTags.IFD.Exif).get(ExifTags.Base.DateTimeOriginal) or said.get(
+                ExifTags.Base.DateTime
+            )
+    except Exception:  # damaged metadata, of a picture that is whole
+        return ""
+    return text if isinstance(text, str) and _DATE.match(text) else ""
 
 
 def _webp(image: Image.Image, largest: int | None) -> bytes:
