@@ -52,9 +52,8 @@ there are two clusters whose union raises
     F₀ = λ₀ Σ_c ‖Σ_{i∈c} u_i‖² / (k₀ + n_c) + Σ_c n_c log n_c,   λ₀ = 16, k₀ = 8
 
 those that raise it most are joined: F with each row in one class and the class sizes at their likeliest. Ten rounds of
-k-means from there let rows change sides. λ₀ and k₀ were chosen on six collections; on six others the groups agree with
-the classes as well as those of k-means that was told how many there are, 1.2 points of adjusted mutual information less
-in the mean and 2.6 on one, where the silhouette's best number of clusters and F itself at λ and κ lose more.
+k-means from there let rows change sides. λ₀ and k₀ were chosen on six collections; on six others the groups' adjusted
+mutual information with the classes is 68.6, and that of k-means that was told their number 69.8.
 """
 
 from dataclasses import replace
