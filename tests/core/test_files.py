@@ -56,7 +56,12 @@ def test_json_comes_back_whatever_its_strings(tmp_path_factory, value):
     assert json.loads(file.read_text()) == value
 
 
-@pytest.mark.parametrize("write", [write_json, write_text])
+def write_a_network(path, content):
+    with written_whole(path) as partial:
+        partial.write_text(content)
+
+
+@pytest.mark.parametrize("write", [write_json, write_text, write_a_network])
 def test_the_disk_has_a_file_before_it_takes_its_name(tmp_path, monkeypatch, write):
     """Otherwise a power cut could leave an empty file under the name of a table that somebody filled in."""
     order = []

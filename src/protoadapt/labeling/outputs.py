@@ -289,7 +289,7 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
             if name is None or not (out / name).is_file():
                 small = shrunk(read_file(file), side, largest=LARGEST_FOR[side])[0]
                 name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
-                files.write_bytes(out / name, small)
+                files.write_bytes(out / name, small, again=True)
             return name
         except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
             return None

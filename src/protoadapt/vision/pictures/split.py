@@ -117,7 +117,7 @@ def write_pixels(
 
     kept: list[Picture] = []
     skipped: list[str] = []
-    with written_whole(entry) as partial, open(partial, "wb") as file, quiet_pillow():
+    with written_whole(entry, again=True) as partial, open(partial, "wb") as file, quiet_pillow():
         for picture, answer in zip(pictures, ahead(work, pictures, _AHEAD * cores())):
             if isinstance(answer, str):
                 skipped.append(answer)
