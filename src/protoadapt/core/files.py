@@ -119,7 +119,7 @@ STALE = 3600
 def sweep(folder: Path) -> None:
     """Remove the half-written files that killed processes left in a folder, once in the life of this process."""
     with suppress(OSError):
-        for partial in folder.glob(PARTIAL.format("?" * 16)):
+        for partial in folder.glob(PARTIAL.format("[0-9a-f]" * 16)):
             if time.time() - partial.stat().st_mtime > STALE:
                 partial.unlink()
 

@@ -170,6 +170,8 @@ class Output:
                 raise UserError(
                     f"another run is writing into {str(self.folder)!r}: when it has ended, run the same command again"
                 )
+            for folder in (self.folder, *self.folder.rglob("*/")):
+                files.sweep(folder)  # also those into which this run writes nothing
             yield
 
     def write_table(self, text: str) -> None:
