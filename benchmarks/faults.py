@@ -72,6 +72,7 @@ def readers(world: World) -> dict[str, tuple[str, list[Any]]]:
     embed = ["extract", "PATH", "--images", place / "images", "--out", out / "x.safetensors"]
     report = ["report", "PATH", "--out", out / "report.html"]
     parts = ["extract", model, "--manifest", "PATH", "--out", out / "parts", "--workers", 1]
+    pixels = ["extract", model, "--images", place / "images", "--out", out / "x.safetensors", "--cache", "PATH"]
     pictures = ["extract", model, "--images", "PATH", "--skip-corrupt", "--out", out / "x.safetensors"]
     dataset = ["export", "PATH", "--images", place / "images", "--out", out / "d"]
     return {
@@ -90,11 +91,16 @@ def readers(world: World) -> dict[str, tuple[str, list[Any]]]:
         "network, ONNX": ("export/network.onnx", embed),
         "classifier": ("label/named/classifier.safetensors", ["predict", "PATH", place / "images/a/0.png"]),
         "kept features": ("label/named/.features", [*label, *examples, "--cache", "PATH"]),
+        "kept pixels": ("extract/.protoadapt-cache", pixels),
     }
 
 
+KEPT = {"kept features": ("label", "named/*.csv"), "kept pixels": ("extract", "x.safetensors")}
+"""Kinds of files that hold what was computed: the command that wrote them, and its answers."""
+
+
 def files(rng: Rng, world: World, number: int) -> str:
-    """A changed file is refused in a sentence, or read; features that are kept never change an answer."""
+    """A changed file is refused in a sentence, or read; features and pixels that are kept never change an answer."""
     kinds = readers(world)
     kind = list(kinds)[number % len(kinds)]
     name, words = kinds[kind]
@@ -106,8 +112,9 @@ def files(rng: Rng, world: World, number: int) -> str:
     change = CHANGES.get(file.suffix, changed_bytes) if rng.random() < 0.5 else changed_bytes
     file.write_bytes(change(rng, file.read_bytes()))
     code, _ = ended(started([path if word == "PATH" else word for word in words], out), out)
-    if code == 0 and kind == "kept features":
-        check(made(out, "named/*.csv") == made(world.place / "label", "named/*.csv"), "answers are changed")
+    if code == 0 and kind in KEPT:
+        command, answers = KEPT[kind]
+        check(made(out, answers) == made(world.place / command, answers), "answers are changed")
     return "refused" if code else "read"
 
 

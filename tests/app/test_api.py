@@ -1,9 +1,11 @@
 """What the page asks its server, in-process: pictures in, labels changed, files out, and nothing it should not do."""
 
+import asyncio
 import errno
 import json
 import os
 import re
+import threading
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZipFile
@@ -12,9 +14,11 @@ import pytest
 
 pytest.importorskip("fastapi", reason="the extra `app` is not installed")
 
+import httpx
 from helpers.label_files import rows_of
 from starlette.testclient import TestClient
 
+from protoadapt.app import api
 from protoadapt.app.api import Service, clean_path, static_files
 from protoadapt.app.guard import Guard
 from protoadapt.app.intake import Limits
@@ -161,6 +165,29 @@ def test_a_full_disk_is_a_sentence_and_nothing_is_changed(client, filled, monkey
     assert (answer.status_code, "No space" in answer.json()["error"]) == (503, True)
     assert client.get(filled).json() == before
     assert step(client, filled, {"patch": {"labels": {"2": "blue"}}, "words": "x"}).json()["labels"]["2"] == "blue"
+
+
+def test_files_that_take_long_leave_threads_to_other_requests(client, filled, monkeypatch):
+    """Forty threads answer; if as many files could be made at once, the page would wait for them."""
+    freed, made, wanted = threading.Event(), [], 50
+
+    def saved_file(*about):
+        made.append(freed.wait(60))
+        return b""
+
+    monkeypatch.setattr(api, "saved_file", saved_file)
+
+    async def ask():
+        around = httpx.AsyncClient(transport=httpx.ASGITransport(client.app), base_url="http://127.0.0.1")
+        async with around as visitor, asyncio.TaskGroup() as group:
+            for _ in range(wanted):
+                group.create_task(visitor.get(f"{filled}/labels.csv"))
+            for _ in range(wanted):
+                assert (await visitor.get(f"{filled}?names=false")).status_code == 200
+            freed.set()
+
+    asyncio.run(ask())
+    assert made == [True] * wanted
 
 
 def test_bad_files_are_named_and_names_lead_nowhere(client, board, add, tmp_path):

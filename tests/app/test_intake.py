@@ -78,7 +78,8 @@ def test_room_is_counted_in_new_pictures(take, painted):
     new, contents, skipped, _ = take(files, known, room=2)
     assert [one.name for one in new] == ["1.png", "2.png"]
     assert contents == [*known, *(one.key for one in new), None]
-    assert [(one.file, one.reason) for one in skipped] == [("3.png", "a board holds at most 50 pictures")]
+    full = "a board holds at most 50 pictures, and all boards of this server 10 times as many"
+    assert [(one.file, one.reason) for one in skipped] == [("3.png", full)]
 
 
 def test_what_the_board_knows_is_not_computed_again(take, painted):

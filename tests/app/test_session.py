@@ -69,6 +69,13 @@ def test_a_session_opened_again_is_the_same(tmp_path, taken):
     assert same(open_session(session.folder, WEIGHTS), session)
 
 
+def test_a_step_that_is_taken_is_answered_where_the_folder_has_no_room_for_its_name(tmp_path):
+    session = new_session(tmp_path, WEIGHTS)
+    (session.folder / "title").mkdir()  # in place of a full disk
+    add(session, cloud(), folder="Trees")
+    assert (session.revision, same(open_session(session.folder, WEIGHTS), session)) == (1, True)
+
+
 def test_undo_and_redo_of_everything(session):
     session.change({"labels": {5: "cat"}}, "5 is a cat")
     session.change({"classes": ["ant", "bee", "cat", "dog"]}, "new class")

@@ -48,6 +48,12 @@ def test_help_of_all_verbs_loads_nothing_heavy():
     assert not HEAVY & loaded
 
 
+@pytest.mark.parametrize("words", [("--out", ""), ("--out=",), ("--images", "", "--out", "named")])
+def test_an_empty_word_is_not_the_present_folder(tmp_path, words):
+    """As where a variable is not set: label --out "$RESULTS"."""
+    assert f"nothing is given for {words[0].strip('=')}" in refused("label", *words, "--support", "x", cwd=tmp_path)
+
+
 @pytest.mark.parametrize("when", ["typer", "torch"])
 def test_ctrl_c_during_imports_is_no_traceback(when):
     probe = (

@@ -56,7 +56,12 @@ def test_json_comes_back_whatever_its_strings(tmp_path_factory, value):
     assert json.loads(file.read_text()) == value
 
 
-@pytest.mark.parametrize("write", [write_json, write_text])
+def write_a_network(path, content):
+    with written_whole(path) as partial:
+        partial.write_text(content)
+
+
+@pytest.mark.parametrize("write", [write_json, write_text, write_a_network])
 def test_the_disk_has_a_file_before_it_takes_its_name(tmp_path, monkeypatch, write):
     """Otherwise a power cut could leave an empty file under the name of a table that somebody filled in."""
     order = []
@@ -70,10 +75,12 @@ def test_the_disk_has_a_file_before_it_takes_its_name(tmp_path, monkeypatch, wri
 def test_old_half_written_files_are_swept(tmp_path):
     with written_whole(tmp_path / "mine") as mine:
         old = mine.with_name(".0123456789abcdef.partial")
-        old.touch()
-        os.utime(old, (0, 0))
+        download = mine.with_name(".linux-7.0.tar.gz.partial")  # of another program, whose name is as long
+        for file in (old, download):
+            file.touch()
+            os.utime(file, (0, 0))
         sweep.__wrapped__(tmp_path)
-        assert [*tmp_path.iterdir()] == [mine]
+        assert {*tmp_path.iterdir()} == {mine, download}
 
 
 DIES = """

@@ -107,6 +107,7 @@ def test_copied_parts_and_an_edited_index_are_said(tmp_path, rows):
         ({"pictures": "9"}, damaged),
         ({"parts": True}, damaged),
         ({"model": None}, damaged),
+        ({"root": None}, damaged),
     ):
         index.write_text(json.dumps(stated | lie))
         with pytest.raises(UserError, match=words):

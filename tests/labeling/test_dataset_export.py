@@ -115,6 +115,10 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
     for wrong in odd:
         with pytest.raises(UserError, match=r"is no labels.json of `label`"):
             export_labels(changed(pictures=[first | wrong, *others]), "fiftyone", new)
+    for key in ("file", "label", "confidence", "unknown", "support"):
+        less = {name: value for name, value in first.items() if name != key}
+        with pytest.raises(UserError, match=r"is no labels.json of `label`"):
+            export_labels(changed(pictures=[less, *others]), "imagefolder", new)
     with pytest.raises(UserError, match="has 24 of 3,000,00"):
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()

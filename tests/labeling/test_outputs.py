@@ -1,6 +1,7 @@
 """What the report gets: the contract of labels.json, links and paths."""
 
 import json
+import os
 from urllib.parse import unquote
 
 import numpy as np
@@ -9,7 +10,7 @@ from helpers.label_files import listing
 from helpers.pages import board_data
 
 from protoadapt.core.errors import UserError
-from protoadapt.core.files import locked
+from protoadapt.core.files import locked, sweep
 from protoadapt.labeling import outputs
 from protoadapt.labeling.check import check_folder
 from protoadapt.labeling.collection import Collection
@@ -28,6 +29,18 @@ def test_the_report_leads_to_the_pictures(folder, named):
     assert {way.split("/")[2] for way in linked} == {"images", "support"}
     assert str(folder) not in labels_page(result)
     assert outputs.link_between(folder, "/pictures") is None, "nobody need know what else is on this disk"
+
+
+def test_what_a_killed_run_left_in_any_of_the_folders_goes_though_nothing_is_written_there(folder, named):
+    named(sort="copy")
+    left = [place / ".0123456789abcdef.partial" for place in (folder / "out").rglob("*/")]
+    for file in left:
+        file.touch()
+        os.utime(file, (0, 0))
+    sweep.cache_clear()  # as in another process
+    named(sort="copy")
+    assert len(left) > 4
+    assert not [file for file in left if file.exists()]
 
 
 def test_one_run_at_a_time_writes_into_a_folder(folder, named, model, without_paths):

@@ -1,5 +1,6 @@
 """What the page asks its server, as JSON over HTTP: boards, pictures, changes, the map, files to download."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from pathlib import PurePosixPath
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, HTTPException, Request, Response
+from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import JSONResponse
 from torch import nn
 
@@ -27,6 +29,8 @@ LONGEST_TEXT = 16 << 20
 """Bytes of JSON or of a table: labels of 50,000 pictures, and to spare. Either takes many times that in memory."""
 _STEPS = 1000
 """Steps in one request; each waits for the disk."""
+SAVERS = 4
+"""Files that are made at once: each takes a thread for seconds, and other requests need some of the forty."""
 _SIDES = {"small": SMALL, "large": LARGE}
 TYPES = {".js": "text/javascript", ".css": "text/css", ".html": "text/html", ".svg": "image/svg+xml"}
 
@@ -48,7 +52,7 @@ class Service:
 
 def board_routes(service: Service) -> APIRouter:
     """The page and its requests."""
-    routes, pages = APIRouter(include_in_schema=False), static_files()
+    routes, pages, savers = APIRouter(include_in_schema=False), static_files(), asyncio.Semaphore(SAVERS)
 
     def session(board: str) -> Session:
         found = service.boards.get(board)
@@ -148,11 +152,13 @@ def board_routes(service: Service) -> APIRouter:
         return {"groups": computed(faults, here.board)}
 
     @routes.get("/api/boards/{board}/{name}")
-    def saved(here: Here, name: str) -> Response:
+    async def saved(here: Here, name: str) -> Response:
         if name not in KINDS:
             raise HTTPException(404)
         headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-        return Response(saved_file(here, service.metadata, name), media_type=KINDS[name], headers=headers)
+        async with savers:
+            content = await run_in_threadpool(saved_file, here, service.metadata, name)
+        return Response(content, media_type=KINDS[name], headers=headers)
 
     return routes
 

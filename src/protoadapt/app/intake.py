@@ -28,6 +28,8 @@ FILES, FIELDS = 64, 8
 """Files per request, and other fields of its form."""
 LARGE, SMALL = 800, 192
 """Pixels per side of the pictures that the page shows: one at a time, and many."""
+CROWD = 10
+"""All boards together hold so many times the pictures that one may hold."""
 _network_lock = threading.Lock()  # one batch at a time: the network uses all cores by itself
 
 
@@ -98,10 +100,11 @@ def read_uploads(
     fresh: dict[str, tuple[str, np.ndarray, str]] = {}  # content: name, pixels, and when it was taken
     contents: list[str | None] = []
     skipped = []
+    full = f"a board holds at most {limits.pictures:,} pictures, and all boards of this server {CROWD} times as many"
     for upload, one in zip(uploads, ahead(read, uploads, 16)):
         is_new = one.pixels is not None and one.key not in fresh
         if one.error or (is_new and len(fresh) >= room):
-            skipped.append(Skipped(upload.name, one.error or f"a board holds at most {limits.pictures:,} pictures"))
+            skipped.append(Skipped(upload.name, one.error or full))
         elif is_new:
             fresh[one.key] = upload.name, one.pixels, one.taken  # type: ignore[assignment]
             keep(one.key, one.copies)

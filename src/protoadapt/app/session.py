@@ -22,6 +22,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -41,9 +42,9 @@ from protoadapt.app.board import (
     name_board,
     with_pictures,
 )
-from protoadapt.app.intake import LARGE, SMALL
+from protoadapt.app.intake import CROWD, LARGE, SMALL
 from protoadapt.core.errors import UserError, clean_json, intact
-from protoadapt.core.files import write_bytes, write_synced, written_whole
+from protoadapt.core.files import write_bytes, write_text
 from protoadapt.core.threads import cores
 from protoadapt.labeling.collection import Named
 
@@ -53,8 +54,6 @@ _MOST = 50
 """Sessions in memory at once."""
 IDLE, EMPTY_IDLE = 3600.0, 120.0
 """Seconds without a sign of its page after which a session is forgotten; of one without pictures."""
-CROWD = 10
-"""All sessions together hold so many times the pictures that one may hold."""
 
 R = TypeVar("R")
 
@@ -150,16 +149,16 @@ class Session:
             line: dict[str, Any] = {"patch": patch, "words": words}
             if new:
                 line["add"] = [[one.name, one.key, one.taken] for one in new]
-                with written_whole(self._features()) as partial:
-                    write_synced(partial, save({"features": np.stack([one.feature for one in new])}))
+                write_bytes(self._features(), save({"features": np.stack([one.feature for one in new])}))
             self._take(line, new)
             if folder and not title_of(self.folder):
-                (self.folder / TITLE).write_text(folder, "utf-8")
+                with suppress(OSError, UserError):  # the step is taken, whether or not the disk has room for this too
+                    write_text(self.folder / TITLE, folder)
 
     def keep(self, key: str, copies: Sequence[bytes]) -> None:
         """Stores the copies of a picture for the page; `intake.read_uploads` calls it."""
         for side, copy in zip((LARGE, SMALL), copies):
-            write_bytes(self._copy(key, side), copy)
+            write_bytes(self._copy(key, side), copy, again=True)
 
     def _features(self) -> Path:
         """The file of the features of the next pictures, named by their place on the board."""

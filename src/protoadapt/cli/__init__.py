@@ -4,8 +4,9 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
+from itertools import pairwise
 from pathlib import Path
 
 
@@ -29,6 +30,7 @@ def main(command: Callable[[], object] | None = None) -> None:
 
         try:
             if command is None:
+                _refuse_empty(sys.argv)
                 from protoadapt.cli.verbs import app
 
                 command = app
@@ -46,6 +48,14 @@ def main(command: Callable[[], object] | None = None) -> None:
         if not (sentence := _absent(error, sys.argv[1:2]) or _lack(error)):
             raise
         _fail(sentence)
+
+
+def _refuse_empty(words: Sequence[str]) -> None:
+    """A variable of the shell that is not set gives an empty word, and an empty path would be the present folder."""
+    for before, word in pairwise(words):
+        option = word.removesuffix("=") or before
+        if re.fullmatch("(--[a-z-]+=)?", word) and option != "--url":
+            _fail(f"nothing is given for {option}: give a value (is a variable of your shell not set?)")
 
 
 def _plain_note(

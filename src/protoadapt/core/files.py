@@ -119,16 +119,17 @@ STALE = 3600
 def sweep(folder: Path) -> None:
     """Remove the half-written files that killed processes left in a folder, once in the life of this process."""
     with suppress(OSError):
-        for partial in folder.glob(PARTIAL.format("?" * 16)):
+        for partial in folder.glob(PARTIAL.format("[0-9a-f]" * 16)):
             if time.time() - partial.stat().st_mtime > STALE:
                 partial.unlink()
 
 
 @contextmanager
-def written_whole(path: str | Path) -> Iterator[Path]:
+def written_whole(path: str | Path, again: bool = False) -> Iterator[Path]:
     """A temporary path to write to. It replaces `path` when the block ends without an error and is removed otherwise.
 
-    What killed processes left in the folder is removed when a process first writes there.
+    again: whether it would be made again where it is lost; all else is on the disk before it takes its name. What
+    killed processes left in the folder is removed when a process first writes there.
     """
     path = check_output(path)
     partial = path.with_name(PARTIAL.format(secrets.token_hex(8)))
@@ -139,6 +140,9 @@ def written_whole(path: str | Path) -> Iterator[Path]:
         mode = partial.stat().st_mode  # of any new file here; safetensors writes files that only the owner may read
         yield partial
         partial.chmod(mode)
+        if not again:
+            with open(partial, "rb+") as file:
+                os.fsync(file.fileno())
         os.replace(partial, path)
     except OSError as error:
         ours = map(str, (partial, *partial.parents))  # the caller may also read other files
@@ -153,16 +157,16 @@ def written_whole(path: str | Path) -> Iterator[Path]:
             partial.unlink(missing_ok=True)
 
 
-def write_bytes(path: str | Path, content: bytes | memoryview) -> None:
-    """Writes a file whole or not at all."""
-    with written_whole(path) as partial:
+def write_bytes(path: str | Path, content: bytes | memoryview, again: bool = False) -> None:
+    """Writes a file whole or not at all (`written_whole`)."""
+    with written_whole(path, again) as partial:
         partial.write_bytes(content)
 
 
 def write_text(path: Path, text: str, check: Callable[[], None] = lambda: None) -> None:
     """Writes UTF-8, whole or not at all. `check` may still refuse right before the file is replaced."""
     with written_whole(path) as partial:
-        write_synced(partial, text.encode())
+        partial.write_bytes(text.encode())
         check()
 
 

@@ -129,7 +129,8 @@ def read_index(folder: Path) -> dict[str, Any]:
         raise UserError(f"there are no features in {str(folder)!r}: make them with protoadapt extract --manifest")
     with intact(f"{str(path)!r} is damaged", "remove it and run protoadapt extract again"):
         index = json.loads(path.read_bytes())
-        fine = index["schema"] == _SCHEMA and index.keys() >= {*MADE, "root"} and isinstance(index["model"], dict)
+        types = type(index["model"]), type(index["root"])
+        fine = index["schema"] == _SCHEMA and index.keys() >= {*MADE} and types == (dict, str)
         if not (fine and whole(index["parts"], 1) and whole(index["pictures"], 0)):
             raise ValueError("of another kind")
         return index

@@ -266,7 +266,11 @@ def compare_runs(records: Sequence[Record], reference: str | None = None) -> lis
         runs.setdefault((record["features"].get("hash"), record["seed"]), {})[record["label"]] = record
     labels = list(dict.fromkeys(record["label"] for record in records))
     if reference not in (None, *labels) or len(labels) * len(runs) != len(records):
-        raise UserError(f"each method needs one result per seed and feature file; the reference is one of {labels}")
+        known = ", ".join(map(str, labels))
+        raise UserError(
+            f"each method needs one result per seed and feature file: give each file once; the reference is one of "
+            f"{known}"
+        )
     summaries = []
     for label in labels:
         own = [run[label] for run in runs.values()]

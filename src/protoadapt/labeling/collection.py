@@ -16,7 +16,7 @@ import torch
 
 from protoadapt.core.errors import UserError, count
 from protoadapt.core.methods.rows import Slices
-from protoadapt.core.parts import Part, PartsTable, open_parts, read_lists
+from protoadapt.core.parts import INDEX, Part, PartsTable, open_parts, read_lists
 from protoadapt.core.projection import plane_paths, principal_plane
 from protoadapt.core.provenance import made_now
 from protoadapt.labeling.classifier import Classifier, load_same
@@ -34,7 +34,7 @@ from protoadapt.labeling.outputs import (
 from protoadapt.labeling.suggest import next_pictures
 from protoadapt.labeling.support import IN_TABLE, Example, Examples, check_classes, digest_of, one_per_picture
 from protoadapt.vision import networks
-from protoadapt.vision.networks.cards import trained_on
+from protoadapt.vision.networks.cards import input_errors, trained_on
 from protoadapt.vision.networks.onnx_engine import ONNXRUNTIME
 from protoadapt.vision.pictures.walk import Entry, Skipped, size_of
 from protoadapt.vision.shards.make import embed_entries
@@ -266,6 +266,12 @@ def parts_collection(
     table = open_parts(Path(features))
     if not table.n_rows:
         raise UserError(f"{str(features)!r} has no rows: none of its pictures could be read, see its broken.csv")
+    index, made_with = table.index, table.index["model"]
+    texts = made_with.get("model"), made_with.get("weights"), made_with.get("dataset") or ""
+    if input_errors(made_with) or {*map(type, texts)} != {str}:
+        raise UserError(
+            f"{INDEX} in {str(features)!r} does not describe its network: remove it, and run protoadapt extract again"
+        )
     listed = [example for example in support.examples if not example.source.is_dir()]
     in_folders = [example for example in support.examples if example.source.is_dir()]
     pictures = one_per_picture((digest_of(example.file), example) for example in in_folders)
@@ -297,7 +303,6 @@ def parts_collection(
         on_progress("rows, all passes", done, total)
 
     unlabeled = replace(table, leave=leave, tick=tick)
-    index, made_with = table.index, table.index["model"]
     # The card as it is now, not as it was when the features were made.
     words = trained_on(model or made_with["model"], made_with.get("dataset"))
     own = {"trained_on": words, "views": index["views"]}

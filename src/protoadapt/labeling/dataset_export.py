@@ -146,7 +146,8 @@ def _pictures(document: Mapping[str, Any]) -> list[_Picture]:
     pictures = []
     for one in document["pictures"]:
         said = {"label": UNKNOWN} if one.get("no_class") else {}
-        pictures.append(one | said | {"path": from_text(one["file"]), "by_person": bool(one["support"] or said)})
+        marks = {"unknown": bool(one["unknown"]), "by_person": bool(one["support"] or said)}
+        pictures.append(one | said | marks | {"path": from_text(one["file"])})
     return pictures
 
 

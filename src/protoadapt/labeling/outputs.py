@@ -176,6 +176,8 @@ class Output:
                 raise UserError(
                     f"another run is writing into {str(self.folder)!r}: when it has ended, run the same command again"
                 )
+            for folder in (self.folder, *self.folder.rglob("*/")):
+                files.sweep(folder)  # also those into which this run writes nothing
             yield
 
     def write_table(self, text: str) -> None:
@@ -295,7 +297,7 @@ def write_thumbnails(wanted: Sequence[tuple[str, bytes | None, int]], out: Path)
             if name is None or not (out / name).is_file():
                 small = shrunk(read_file(file), side, largest=LARGEST_FOR[side])[0]
                 name = name or f"{FOLDER}/{hashlib.sha256(small).hexdigest()}{size}.webp"
-                files.write_bytes(out / name, small)
+                files.write_bytes(out / name, small, again=True)
             return name
         except Exception:  # gone, in a tar file or on another machine; its label is right without a thumbnail
             return None

@@ -73,7 +73,7 @@ def put(target: Path, source: str, way: str, final: Path | None = None) -> None:
         target.unlink(missing_ok=True)
         os.symlink(_relative(final or target, source), target)
         return
-    with written_whole(target) as partial:
+    with written_whole(target, again=True) as partial:
         shutil.copy2(source, partial)
 
 

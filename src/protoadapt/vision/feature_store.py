@@ -84,7 +84,7 @@ class Store:
         }
         content = save(piece, {"features": _checksum(piece["features"])})
         path = self.folder / f"{hashlib.sha256(content).hexdigest()[:24]}.safetensors"
-        write_bytes(path, content)
+        write_bytes(path, content, again=True)
         self._place |= {content: (path, row) for row, content in enumerate(self._new)}
         self._new = {}
         self._new_stamps = {}

@@ -1,6 +1,7 @@
 """`label --features`: from shards, the labels of a fit with all rows in memory."""
 
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from helpers.label_files import read_table
 
 from protoadapt import UserError
 from protoadapt.cli.label_command import label_command
-from protoadapt.core.parts import open_parts, read_lists
+from protoadapt.core.parts import INDEX, open_parts, read_lists
 from protoadapt.labeling import load_classifier, predict
 from protoadapt.labeling.label_methods import make_estimator
 from protoadapt.labeling.onnx_export import export
@@ -48,6 +49,18 @@ def test_the_labels_are_those_of_a_fit_in_memory(method, features, manifest, tab
     assert sorted(one["file"] for one in result["skipped"]) == ["b/050x.png", "c/text.jpg"]
     right = [row["label"] == CLASSES[name[0]] for name, row in found.items()]
     assert np.mean(right) > {"protonet": 0.5, "semi_protonet": 0.6}.get(method, 0.9)
+
+
+@pytest.mark.parametrize(
+    "lie", [{"model": ["m"]}, {"weights": None}, {"dataset": 5}, {"size": "84"}, {"std": [0, 0, 0]}]
+)
+def test_an_index_that_does_not_describe_its_network_is_refused(features, table, tmp_path, lie):
+    shutil.copytree(features, tmp_path / "features")
+    write_csv(tmp_path / "s.csv", table[0], shots=2)
+    index = json.loads((features / INDEX).read_text())
+    (tmp_path / "features" / INDEX).write_text(json.dumps(index | {"model": index["model"] | lie}))
+    with pytest.raises(UserError, match="does not describe its network"):
+        label_features([tmp_path / "s.csv"], tmp_path / "features", tmp_path / "out")
 
 
 def test_a_folder_of_class_folders_is_embedded_as_extract_does(features, archive, model, table, tmp_path):

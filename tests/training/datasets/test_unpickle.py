@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +41,15 @@ def test_values_of_other_types_are_refused_before_numpy_sees_them(tmp_path: Path
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(ValueError, match="do not trust it"):
             read_pickle(tmp_path / "a")
+
+
+def test_no_memory_is_taken_that_a_file_does_not_fill(tmp_path: Path) -> None:
+    """The unpickler in C makes room for as many remembered objects as the number of one of them says."""
+    (tmp_path / "a").write_bytes(b"\x80\x02]r\xff\xff\xff\x00.")
+    tracemalloc.start()
+    assert read_pickle(tmp_path / "a") == []
+    assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    tracemalloc.stop()
 
 
 @pytest.mark.parametrize("protocol", [0, 2, 4])

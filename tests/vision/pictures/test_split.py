@@ -73,7 +73,7 @@ def test_a_changed_folder_is_decoded_anew(mine: Path) -> None:
     assert np.bincount(loaded(mine).labels).tolist() == [4, 3, 3, 3, 3, 3, 4, 2]
 
 
-@pytest.mark.parametrize("harm", ["cut", "removed"])
+@pytest.mark.parametrize("harm", ["cut", "removed", "changed"])
 @pytest.mark.parametrize("file", ["pixels", "index"])
 def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: str, harm: str) -> None:
     want = loaded(mine)
@@ -81,6 +81,11 @@ def test_a_broken_entry_is_decoded_again(mine: Path, counted: list[str], file: s
     path = path if file == "pixels" else path.with_name(f"{path.name}.json")
     if harm == "removed":
         path.unlink()
+    elif harm == "changed":
+        content = path.read_bytes()
+        path.write_bytes(
+            content.replace(b"[0, ", b"[1, ") if file == "index" else bytes([content[0] ^ 1]) + content[1:]
+        )
     else:
         os.truncate(path, path.stat().st_size // 2)
     counted.clear()

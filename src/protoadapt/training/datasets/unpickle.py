@@ -65,7 +65,7 @@ for core in ("numpy.core", "numpy._core"):
     ALLOWED[f"{core}.numeric", "_frombuffer"] = _from_buffer
 
 
-class _Unpickler(pickle.Unpickler):
+class _Unpickler(pickle._Unpickler):  # that in C reserves what a file says, 8 GB for twenty bytes
     def find_class(self, module: str, name: str) -> Any:
         if (module, name) not in ALLOWED:
             raise ValueError(f"it calls {module}.{name}, which no dataset needs: do not trust it")

@@ -115,7 +115,7 @@ def keep_graph(graph: bytes, key: str) -> None:
     with suppress(OSError, UserError, RuntimeError):  # RuntimeError: there is no home
         path = _graph_file(key)
         if not (path.is_file() and path.stat().st_size == len(graph)):
-            with written_whole(path) as partial:
+            with written_whole(path, again=True) as partial:
                 partial.write_bytes(graph)
         for old in sorted(graph_folder().glob("*.onnx"), key=lambda path: path.lstat().st_mtime_ns)[:-_MOST]:
             old.unlink(missing_ok=True)

@@ -7,7 +7,7 @@ matters, the names, sizes and times of the source files included.
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import groupby, islice
 from pathlib import Path
@@ -61,16 +61,23 @@ def fingerprint(parts: Iterable[object]) -> str:
 
 
 def read_pixels(entry: Path, size: int) -> dict[str, Any] | None:
-    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or cut short."""
+    """The pixels, labels, class_names, paths and skipped of an entry; None where it is missing or damaged."""
     try:
         index = json.loads(entry.with_name(f"{entry.name}.json").read_bytes())
-        shape = (len(index["paths"]), 3, size, size)
-        if entry.stat().st_size != np.prod(shape):
+        if index.pop("sha256") != checksum(entry, index):
             return None
-        pixels = np.memmap(entry, np.uint8, "r", shape=shape)
+        pixels = np.memmap(entry, np.uint8, "r", shape=(len(index["paths"]), 3, size, size))
         return index | {"pixels": pixels, "labels": np.array(index["labels"], np.int64)}
     except Exception:  # it may hold anything
         return None
+
+
+def checksum(pixels: Path, index: Mapping[str, Any]) -> str:
+    """The sha256 of an entry: of its pixels, and what its index says of them."""
+    with open(pixels, "rb") as file:
+        digest = hashlib.file_digest(file, "sha256")
+    digest.update(json.dumps(index).encode())
+    return digest.hexdigest()
 
 
 def in_order(source: SplitSource, per_class: int | None, n_classes: int) -> list[Picture]:
@@ -137,7 +144,7 @@ def write_pixels(
         "skipped": skipped,
         "labels": [number[picture.label] for picture in kept],
     }
-    write_text(entry.with_name(f"{entry.name}.json"), json.dumps(index))
+    write_text(entry.with_name(f"{entry.name}.json"), json.dumps(index | {"sha256": checksum(entry, index)}))
 
 
 def unreadable(which: str) -> UserError:
