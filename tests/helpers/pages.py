@@ -6,9 +6,14 @@ import json
 from html.parser import HTMLParser
 from typing import Any
 
+from helpers.label_files import rows_of
 from PIL import Image
 
 VOID = {"br", "img", "input", "link", "meta"}
+
+CLASSES = "dialog[open] [data-depth='0']"
+"""The answer that the folders inside the one that was dropped are classes."""
+STOPPED = r"net::ERR_FAILED$|status of 40[49]"  # requests that a test stopped or repeated, a board that it removed
 
 
 def thumb(color: str = "red", kind: str = "PNG") -> str:
@@ -108,3 +113,21 @@ def serious_findings(page: Any) -> list[str]:
     found = Axe().run(page, options={"resultTypes": ["violations"]}).response["violations"]
     serious = [one for one in found if one["impact"] in ("serious", "critical")]
     return [f"{one['id']}: {one['nodes'][0]['html'][:200]}" for one in serious]
+
+
+def answered(page: Any) -> None:
+    """Waits until the server has answered everything."""
+    page.wait_for_selector(".board:not(.busy)")
+
+
+def saved(page: Any, name: str):
+    answered(page)
+    page.click("summary:has-text('Save')")
+    with page.expect_download() as coming:
+        page.click(f"[data-save='{name}']")
+    assert coming.value.suggested_filename == name
+    return coming.value.path().read_bytes().decode()
+
+
+def table(page: Any) -> dict[str, dict[str, str]]:
+    return {row["file"]: row for row in rows_of(saved(page, "labels.csv"))}
