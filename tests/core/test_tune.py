@@ -48,7 +48,7 @@ def test_the_defaults_win_ties():
 def test_a_file_of_settings_is_a_method(tmp_path):
     file = tmp_path / "tim.json"
     file.write_text(json.dumps({"method": "tim_adm", "arguments": {"temp": 7.0, "weights": [1.5, 1.0, 1.0]}}))
-    assert method(str(file)).settings == {"temp": 7.0, "weights": [1.5, 1.0, 1.0], "n_iter": 150, "class_prior": None}
+    assert method(str(file)).settings == {"temp": 7.0, "weights": [1.5, 1.0, 1.0], "n_iter": 150}
     assert method(str(file), temp=3.0).settings["temp"] == 3.0
 
 
