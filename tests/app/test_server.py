@@ -240,7 +240,7 @@ def test_mistakes_are_one_sentence(model, tmp_path):
     assert "16 to 256" in refused("serve", "--model", model, "--token-file", tmp_path / "token")
     assert "nothing-here" in refused("serve", "--model", model, "--token-file", tmp_path / "nothing-here")
     assert "no.such.host.invalid" in refused("serve", "--model", model, "--host", "no.such.host.invalid")
-    assert "--host is empty" in refused("serve", "--model", model, "--host", "")
+    assert "nothing is given for --host" in refused("serve", "--model", model, "--host", "")
     assert "there is no model 'lite9'" in refused("serve", "--model", "lite9")
     (tmp_path / "file").write_text("")
     assert "cannot be used" in refused("serve", "--model", model, "--port", 0, "--keep", tmp_path / "file")

@@ -3,6 +3,7 @@
 import json
 import os
 import xml.etree.ElementTree as ElementTree
+from unittest.mock import Mock
 from urllib.parse import quote
 
 import pytest
@@ -123,6 +124,12 @@ def test_what_cannot_be_exported_is_said_in_a_sentence(labels, folder, tmp_path)
         export_labels(changed(classes=sample), "fiftyone", tmp_path / "o")
     assert not (tmp_path / "o").exists()
     assert [*(tmp_path / "full").iterdir()] == [tmp_path / "full" / "mine.txt"]
+
+
+def test_a_lack_of_memory_is_not_the_files_fault(labels, tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_export, "clean_json", Mock(side_effect=MemoryError))
+    with pytest.raises(MemoryError):
+        export_labels(labels, "fiftyone", tmp_path / "new")
 
 
 @pytest.mark.parametrize("form", ["imagefolder", "fiftyone"])

@@ -152,8 +152,6 @@ def listening_socket(host: str, port: int) -> socket.socket:
     It names its protocol, without which asyncio puts off the second part of an answer until the browser acknowledges
     the first, 40 ms later.
     """
-    if not host:  # a variable that is not set, perhaps: sockets take it for all addresses
-        raise UserError("--host is empty: give an address, 0.0.0.0 for every one of this computer")
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

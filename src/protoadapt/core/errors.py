@@ -55,10 +55,13 @@ def first_line(error: Exception) -> str:
 
 @contextmanager
 def intact(problem: str, way_out: str, kind: type[UserError] = UserError) -> Iterator[None]:
-    """Around the reading of a file, which may be damaged, encrypted or lie: any error becomes one sentence."""
+    """Around the reading of a file, which may be damaged, encrypted or lie: any error becomes one sentence.
+
+    A lack of memory is not the file's.
+    """
     try:
         yield
-    except UserError:
+    except (UserError, MemoryError):
         raise
     except Exception as error:  # there is none that no library raises for some file
         raise kind(f"{problem} ({first_line(error)}): {way_out}") from error
