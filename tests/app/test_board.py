@@ -208,7 +208,7 @@ def test_from_nothing_there_are_groups_and_a_name_takes_one_away():
     assert sorted(map(len, groups)) == [30, 30, 30]
     assert sorted(kinds(board), key=str) == [{"ant"}, {"bee"}, {"cat"}]
     named = labelled(board, dict.fromkeys(groups[0], "first"))
-    assert unnamed_groups(named, None) == groups[1:], "the others stay as they are"
+    assert unnamed_groups(named, None) == [[], *groups[1:]], "the others stay as they are, in their places"
     named = labelled(named, dict.fromkeys(groups[1], "second"))
     (rest,) = unnamed_groups(named, name_board(named, METADATA))
     assert sorted(rest) == sorted(groups[2])

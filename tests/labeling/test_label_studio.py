@@ -60,8 +60,15 @@ def test_what_cannot_be_used_is_said_in_a_sentence(folder, paint):
         ([task({"image": "blue-0.png"}, "red")], r"could be '.*day 0/blue-0.png' or '.*day 1/blue-0.png'"),
         ([task({"image": "day 0/blue-0.png"}, "red", "blue")], "gives 'day 0/blue-0.png' 2 classes"),
         ([{"image": "a.png"}], "is no JSON export of Label Studio"),
+        ([task({"image": "blue-0.png"}, 5)], "a choice is no list of texts"),
         ({"a": 1}, "is no JSON export of Label Studio"),
     ):
         (folder / "tasks.json").write_text(json.dumps(tasks))
         with pytest.raises(UserError, match=words):
             read_support([folder / "tasks.json"], folder / "images")
+
+
+def test_a_blank_choice_is_no_class(folder):
+    (folder / "tasks.json").write_text(json.dumps([task({"image": "day 0/blue-0.png"}, " ")]))
+    with pytest.raises(UserError, match="gives no labels"):
+        read_support([folder / "tasks.json"], folder / "images")

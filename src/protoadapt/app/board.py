@@ -185,23 +185,22 @@ def first_pictures(board: Board) -> dict[int, str]:
 def unnamed_groups(board: Board, named: Named | None) -> list[list[int]]:
     """The places of pictures that look like kinds without a name, the most typical of each first.
 
-    While nothing is named, all pictures fall into groups; then they are those of the classifier. A picture with a label
-    is in none.
+    While nothing is named, all pictures fall into groups; then they are those of the classifier, in the order of their
+    numbers in labels.csv. A picture with a label is in none.
     """
     ordered, rows = _ordered(board) if board.present else ([], np.empty((0, 0)))
     if named:
         of_place = dict(zip(board.present, (record["group"] for record in named.result["pictures"])))
         names = np.array([of_place[place] or "" for place in ordered])
-        parts = [np.flatnonzero(names == name) for name in sorted({*names.tolist()} - {""})]
+        parts = [np.flatnonzero(names == group["name"]) for group in named.result["unnamed"]]
     else:
         number = first_groups(rows)
         parts = [np.flatnonzero(number == group) for group in range(number.max(initial=-1) + 1)]
         if len(parts) < 2:  # one group of all says nothing
             return []
     u = centred(rows)
-    typical = [part[np.argsort(-(u[part] @ u[part].mean(0)), kind="stable")] for part in parts]
-    groups = [[ordered[row] for row in part if ordered[row] not in board.labels] for part in typical]
-    return sorted(filter(None, groups), key=len, reverse=True)
+    typical = [part[np.argsort(-(u[part] @ u[part].sum(0)), kind="stable")] for part in parts]
+    return [[ordered[row] for row in part if ordered[row] not in board.labels] for part in typical]
 
 
 def _ordered(board: Board) -> tuple[list[int], np.ndarray]:

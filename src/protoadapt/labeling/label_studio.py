@@ -35,7 +35,6 @@ def task_labels(export: Path, folders: Sequence[str | Path]) -> Iterator[tuple[s
             raise UserError(f"{str(export)!r} gives {place!r} {len(choices)} classes: a picture has one")
         if choices:
             (label,) = choices
-            label = composed(label).strip()
             below = os.path.normpath(os.path.join(folders[0], place)) if folders else os.path.normpath(place)
             exact = not folders or (os.path.dirname(place) and os.path.isfile(below))
             yield (
@@ -57,7 +56,10 @@ def _place(data: Mapping[str, Any]) -> str:
 def _choices(task: Mapping[str, Any]) -> set[str]:
     given = [one for one in task.get("annotations", ()) if not one.get("was_cancelled")]
     results = chain.from_iterable(one["result"] for one in given)
-    return {choice for result in results if result["type"] == "choices" for choice in result["value"]["choices"]}
+    chosen = [result["value"]["choices"] for result in results if result["type"] == "choices"]
+    if not all(isinstance(names, list) and all(isinstance(name, str) for name in names) for names in chosen):
+        raise ValueError("a choice is no list of texts")
+    return {name for names in chosen for name in (composed(name).strip() for name in names) if name}
 
 
 def _nearest(place: str, by_name: Mapping[str, Sequence[str]], export: Path) -> str:

@@ -180,6 +180,8 @@ def test_a_download_that_is_cut_or_wrong_leaves_nothing(hub, tmp_path):
         download_weights("tiny", cancelled)
     assert [*(tmp_path / "cache").rglob("*.*")] == []
     assert "did you mean 'tiny'" in refused("models", "--get", "tony")
+    for odd in ("timm:a b", "timm:../x", "timm:x*"):
+        assert "is no name of a network" in refused("models", "--get", odd)
     assert "does not say what 'nobody' is (<HTTPError 404" in refused("models", "--get", "timm:nobody")
 
 

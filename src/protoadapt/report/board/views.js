@@ -87,7 +87,7 @@ export function summaryOf(state, view) {
     return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
   }
   const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
-  const unmarked = state.calibrated || unnamed ? "" : " This model marks no picture as unknown.";
+  const unmarked = state.calibrated || unnamed ? "" : " Too few pictures have no label to tell whether some are of none of the classes.";
   const more = unnamed ? ` ${count(unnamed, "group")} without a name.` : "";
   return [`${count(present - labelled, "picture")} named from ${count(labelled, "label")} of ${count(state.classes.length, "class", "classes")}.${more}${moved}${unmarked}`, ...state.findings].join(" ");
 }

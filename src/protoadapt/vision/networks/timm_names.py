@@ -5,6 +5,7 @@ Weights are downloaded when a person asks for that (`download_weights`), never b
 
 import hashlib
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -95,6 +96,8 @@ def download_weights(name: str, on_progress: "OnBytes" = lambda done, total: Non
     if not (name in TIMM or name.startswith(PREFIX)):
         raise no_such("network to download", name, TIMM, also=f"{PREFIX}NAME")
     timm = TIMM[name].timm if name in TIMM else name.removeprefix(PREFIX)
+    if not re.fullmatch(r"[A-Za-z0-9_.-]+", timm):
+        raise UserError(f"{timm!r} is no name of a network of timm: give one that timm.list_models() lists")
     if here := downloaded(timm):
         return here
     place = f"timm/{timm.replace('_quickgelu', '')}"
