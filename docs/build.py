@@ -25,6 +25,7 @@ from paper.stored_results import SHOTS, Results
 from paper.tables import MAIN, TABLES
 from protoadapt.core.methods.bapa import N_ITER
 from protoadapt.report.tables import markdown
+from protoadapt.vision.networks.timm_names import TIMM
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -113,6 +114,14 @@ def networks_table() -> str:
     return markdown(
         ["network", "ms per picture on one core"], [[f"`{name}`", f"{ms:.0f}"] for name, ms in times.items()]
     )
+
+
+def timm_table() -> str:
+    """The networks of timm that have a name here: what timm records of them."""
+    rows = [
+        [f"`{name}`", str(known.size), str(known.dim), f"{known.mb:,}", known.licence] for name, known in TIMM.items()
+    ]
+    return markdown(["network", "pixels", "numbers per picture", "MB", "licence, as timm records it"], rows)
 
 
 def labeling_seconds() -> str:
@@ -258,7 +267,7 @@ def arena_text() -> str:
 PLACES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"main": main_table},
     "docs/accuracy.md": {"collections": collections_table, "main": main_table, "kinds": kinds_table},
-    "docs/models.md": {"networks": networks_table},
+    "docs/models.md": {"networks": networks_table, "timm": timm_table},
     "docs/limits.md": {
         "foreign": foreign_table,
         "confidence": confidence_table,
