@@ -25,6 +25,7 @@ from paper.stored_results import SHOTS, Results
 from paper.tables import MAIN, TABLES
 from protoadapt.core.methods.bapa import N_ITER
 from protoadapt.report.tables import markdown
+from protoadapt.vision.networks.timm_names import TIMM
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "results"
@@ -41,13 +42,16 @@ CELLS = {
 """Kinds of tasks in bapa-novel.json that help to decide, and what they are."""
 RECIPES = {
     "1 to 4: HCT_R + CIPA beside others": "main",
-    "5: how the embedding is trained": "hct_ablation",
+    "5: how the embedding is trained (this is Table 5; the next two are its rows made otherwise)": "hct_ablation",
     "5, on whole pictures of CUB": "cub_whole",
     "5, by the paper's own schedule": "paper_length",
     "6: the parts of CIPA": "cipa_ablation",
     "appendix: more unlabelled pictures": "semi",
     "figure 3: the path of the prototypes": "figure3",
     "all methods on the same features": "inference",
+    "text: CIPA and PT+MAP where class sizes differ": "imbalance",
+    "none: what small files cost on CUB": "small_files",
+    "none: a wide ResNet-12, and three networks joined": "wide",
 }
 """Table of the paper → name of its plan."""
 
@@ -115,6 +119,14 @@ def networks_table() -> str:
     )
 
 
+def timm_table() -> str:
+    """The networks of timm that have a name here: what timm records of them."""
+    rows = [
+        [f"`{name}`", str(known.size), str(known.dim), f"{known.mb:,}", known.licence] for name, known in TIMM.items()
+    ]
+    return markdown(["network", "pixels", "numbers per picture", "MB", "licence, as timm records it"], rows)
+
+
 def labeling_seconds() -> str:
     """How long `label` takes, by the number of pictures."""
     run = read("benchmark-labeling.json")
@@ -175,11 +187,11 @@ def scale_table() -> str:
     large, small, cpu = run["extract-cuda"], run["extract-cuda-small"], run["extract"]
     lite0 = 1000 / read("embeddings.json")["cpu_ms_per_picture"]["lite0"]
     rates = [
-        [hardware, pictures, f"{rate:,.0f}", f"{10_000_000 / rate / 3600:.2g}"]
+        [f"ResNet-12 at 84 pixels, {hardware}", pictures, f"{rate:,.0f}", f"{10_000_000 / rate / 3600:.2g}"]
         for hardware, pictures, rate in (
             (f"{large['hardware']}, {large['cores']} cores", large["of"], large["extract_steady"]),
             (f"{small['hardware']}, {small['cores']} cores", small["of"], small["extract_steady"]),
-            (cpu["hardware"], "500 × 375", cpu["extract"]),
+            (cpu["hardware"], "500 × 375", cpu["extract_steady"]),
         )
     ]
     rates.append(["`lite0`, one core (the network alone)", "", f"{lite0:,.0f}", f"{10_000_000 / lite0 / 3600:.2g}"])
@@ -189,11 +201,13 @@ def scale_table() -> str:
         for one in run["label"]["runs"]
         if one["steps"] == steps[one["method"]] and one["rows"] in (1_007_616, 10_000_000)
     ]
-    extract = markdown(["ResNet-12 at 84 pixels on", "pictures", "pictures/s", "hours for ten million"], rates)
+    extract = markdown(["network, machine", "pictures", "pictures/s once started", "hours for ten million"], rates)
     label = markdown(["method", "rows", "seconds", "peak GB"], named)
+    whole = f"{large['extract']:,.0f} and {small['extract']:,.0f}"
     return (
-        f"{extract}\n\nNaming stored rows of {run['label']['dim']} dimensions, {run['label']['classes']} classes, on "
-        f"{run['hardware']}:\n\n{label}"
+        f"{extract}\n\nWhole runs on the GPU, start included: {whole} pictures/s ({large['pictures']:,} and "
+        f"{small['pictures']:,} pictures).\n\nNaming stored rows of {run['label']['dim']} dimensions, "
+        f"{run['label']['classes']} classes, on {run['hardware']}:\n\n{label}"
     )
 
 
@@ -258,7 +272,7 @@ def arena_text() -> str:
 PLACES: dict[str, dict[str, Callable[[], str]]] = {
     "README.md": {"main": main_table},
     "docs/accuracy.md": {"collections": collections_table, "main": main_table, "kinds": kinds_table},
-    "docs/models.md": {"networks": networks_table},
+    "docs/models.md": {"networks": networks_table, "timm": timm_table},
     "docs/limits.md": {
         "foreign": foreign_table,
         "confidence": confidence_table,
