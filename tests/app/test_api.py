@@ -268,6 +268,14 @@ def test_there_is_nothing_to_save_before_two_classes(client, board, name):
     assert (answer.status_code, "nothing to save yet" in answer.json()["error"]) == (400, True)
 
 
+def test_labels_of_one_class_are_saved(client, board, add):
+    add({"photos/0.png": ("red", 0), "photos/1.png": ("red", 1)})
+    client.post(
+        f"{board}/changes?revision=1", json=[{"patch": {"classes": ["=red"], "labels": {"1": "=red"}}, "words": "x"}]
+    )
+    assert rows_of(client.get(f"{board}/labels.csv").text) == [{"file": "photos/1.png", "label": "'=red"}]
+
+
 def test_the_map_has_a_place_for_every_picture_and_paths_for_every_class(client, filled):
     found = client.get(f"{filled}/map").json()
     assert [len(point) for point in found["points"]] == [2] * 6

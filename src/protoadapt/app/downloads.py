@@ -9,9 +9,11 @@ from protoadapt.app.board import name_board
 from protoadapt.app.intake import LARGE
 from protoadapt.app.session import Session, title_of
 from protoadapt.core.errors import UserError
+from protoadapt.core.files import csv_text, file_cell
 from protoadapt.core.threads import ahead
 from protoadapt.labeling.classifier import classifier_bytes
 from protoadapt.labeling.dataset_export import FORMS, dataset_files
+from protoadapt.labeling.names import class_cell, to_text
 from protoadapt.labeling.outputs import LARGEST_FOR, labels_csv_text, side_for
 from protoadapt.report.label_page import labels_page
 from protoadapt.vision.pictures.decode import THUMB, data_url, shrunk
@@ -26,8 +28,13 @@ KINDS = {
 
 
 def saved_file(session: Session, metadata: Mapping[str, Any], name: str) -> bytes:
-    """The content of one of KINDS."""
-    named = session.named(metadata)
+    """The content of one of KINDS. Before two classes have an example, a table has the labels that were given."""
+    named, board = session.named(metadata), session.board
+    if named is None and name == "labels.csv" and board.labels:
+        labels = [(board.pictures[place].name, board.labels[place]) for place in board.present if place in board.labels]
+        return csv_text(
+            [("file", "label"), *((file_cell(to_text(file)), class_cell(c)) for file, c in labels)]
+        ).encode()
     if named is None:
         raise UserError("there is nothing to save yet: give a picture of each of two classes its name")
     if name == "labels.csv":

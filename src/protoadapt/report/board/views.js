@@ -81,11 +81,12 @@ export function summaryOf(state, view) {
   if (state.taking) return `${count(present, "picture")} so far. All of them are named when the last one is here.`;
   const unnamed = kindsOf(state).length;
   if (!state.answers && unnamed) {
-    return `${count(present - labelled, "picture")} without a label, in ${count(unnamed, "group")} that look alike. Name two or more of them: all other pictures are named then.`;
+    return `${count(present - labelled, "picture")} without a label, in ${count(unnamed, "group")} that look alike. Name ${state.classes.length ? "one more" : "two or more"} of them: all other pictures are named then.`;
   }
   if (!state.answers) {
     return `${count(present, "picture")}. Name one picture of ${state.classes.length === 1 ? "one more class" : "each of two classes"}: choose it and type its class. All others are named then.`;
   }
+  if (present === labelled) return `All ${count(present, "picture")} have a label that you gave: save them.`;
   const moved = view.moved.size ? ` ${count(view.moved.size, "picture")} changed class with your last step.` : "";
   const unmarked = state.calibrated || unnamed ? "" : " Too few pictures have no label to tell whether some are of none of the classes.";
   const more = unnamed ? ` ${count(unnamed, "group")} without a name.` : "";
